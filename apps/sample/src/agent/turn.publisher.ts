@@ -1,0 +1,112 @@
+import { randomUUID } from 'node:crypto';
+import { type Message, type Part, Role, type Task, TaskState, type TaskStatus } from '@a2a-js/sdk';
+import { AgentEvent, type ExecutionEventBus } from '@a2a-js/sdk/server';
+
+/** One chunk of an artifact. */
+export interface Chunk {
+  readonly artifactId: string;
+  readonly name: string;
+  readonly text: string;
+  readonly first: boolean;
+  readonly last: boolean;
+}
+
+/**
+ * The number each event of a task carries in its metadata as `n`: 1, 2, 3 … over all its turns, on whatever replica they
+ * run, so that a reader can tell a missing event from one delivered twice.
+ */
+export class EventNumbers {
+  constructor(private last: number) {}
+
+  /** Goes on where the task stands: the metadata of an event is merged into the metadata of its task. */
+  static after(task: Task | undefined): EventNumbers {
+    const last: unknown = task?.metadata?.n;
+    return new EventNumbers(typeof last === 'number' ? last : 0);
+  }
+
+  next(): { n: number } {
+    return { n: ++this.last };
+  }
+}
+
+/** Publishes a turn's events: the SDK's long forms, and a number on each. */
+export class TurnPublisher {
+  constructor(
+    private readonly bus: ExecutionEventBus,
+    private readonly taskId: string,
+    private readonly contextId: string,
+    private readonly numbers: EventNumbers,
+  ) {}
+
+  /** The first event of a new task is the task itself. */
+  task(userMessage: Message): void {
+    this.bus.publish(
+      AgentEvent.task({
+        id: this.taskId,
+        contextId: this.contextId,
+        status: this.statusOf(TaskState.TASK_STATE_WORKING),
+        artifacts: [],
+        history: [userMessage],
+        metadata: this.numbers.next(),
+      }),
+    );
+  }
+
+  status(state: TaskState, text?: string): void {
+    this.bus.publish(
+      AgentEvent.statusUpdate({
+        taskId: this.taskId,
+        contextId: this.contextId,
+        status: this.statusOf(state, text),
+        metadata: this.numbers.next(),
+      }),
+    );
+  }
+
+  chunk({ artifactId, name, text, first, last }: Chunk): void {
+    this.bus.publish(
+      AgentEvent.artifactUpdate({
+        taskId: this.taskId,
+        contextId: this.contextId,
+        artifact: { artifactId, name, description: '', parts: [textPart(text)], metadata: undefined, extensions: [] },
+        append: !first,
+        lastChunk: last,
+        metadata: this.numbers.next(),
+      }),
+    );
+  }
+
+  /** An answer to the sender alone, which belongs to no task. */
+  reply(text: string): void {
+    this.bus.publish(AgentEvent.message({ ...this.message(text, ''), metadata: this.numbers.next() }));
+  }
+
+  private statusOf(state: TaskState, text?: string): TaskStatus {
+    const message = text === undefined ? undefined : this.message(text, this.taskId);
+    return { state, message, timestamp: new Date().toISOString() };
+  }
+
+  private message(text: string, taskId: string): Message {
+    return {
+      messageId: randomUUID(),
+      contextId: this.contextId,
+      taskId,
+      role: Role.ROLE_AGENT,
+      parts: [textPart(text)],
+      metadata: undefined,
+      extensions: [],
+      referenceTaskIds: [],
+    };
+  }
+}
+
+/** The text of a message: its text parts, a line each. */
+export function textOf(message: Message | undefined): string {
+  const parts = message?.parts ?? [];
+  return parts.flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : [])).join('\n');
+}
+
+/** A part that holds text. */
+export function textPart(value: string): Part {
+  return { content: { $case: 'text', value }, metadata: undefined, filename: '', mediaType: 'text/plain' };
+}

@@ -1,0 +1,45 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { ScheduleModule } from '@nestjs/schedule';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { A2AClusterModule } from 'nestjs-a2a-cluster';
+import { agentCard } from './agent-card.js';
+import { ScriptedAgent } from './agent/scripted-agent.executor.js';
+import { bearerUser } from './bearer-user.js';
+import type { ReplicaConfig } from './config.js';
+import { dataSourceOptions } from './database.js';
+
+/** A whole agent app: its database, a scheduler, and the cluster module that serves the agent. */
+@Module({})
+export class AppModule {
+  static forRoot(config: ReplicaConfig, publicUrl: string): DynamicModule {
+    return {
+      module: AppModule,
+      imports: [
+        TypeOrmModule.forRoot({ ...dataSourceOptions(config.databaseUrl), retryAttempts: 1 }),
+        ScheduleModule.forRoot(),
+        A2AClusterModule.forRoot({
+          executor: ScriptedAgent,
+          agentCard,
+          publicUrl,
+          userBuilder: bearerUser,
+          leases: config.leases && given({ heartbeatIntervalMs: config.heartbeatMs, ttlMs: config.ttlMs }),
+          streams: given({ pollIntervalMs: config.pollMs }),
+          turns: given({ drainTimeoutMs: config.drainMs, cancelTimeoutMs: config.cancelMs }),
+          ...given({ sweeper: sweeperOptions(config), interruptedTaskTimeoutMs: config.interruptedMs }),
+        }),
+      ],
+    };
+  }
+}
+
+/** Absent unless one of its settings is given: without leases the library accepts no sweeper. */
+function sweeperOptions({ sweepMs, policy, maxAttempts }: ReplicaConfig) {
+  const options = given({ intervalMs: sweepMs, policy, maxAttempts });
+  return Object.keys(options).length > 0 ? options : undefined;
+}
+
+/** The entries that have a value. What is left out gets the library's default. */
+function given<T extends object>(settings: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}

@@ -1,0 +1,117 @@
+import { ConfigError, readConfig } from './config.js';
+
+const DATABASE_URL = 'postgres://user:secret@127.0.0.1:5432/sample';
+
+function refusal(env: Record<string, string>): string {
+  try {
+    readConfig({ DATABASE_URL, ...env });
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message;
+    throw error;
+  }
+  return 'accepted';
+}
+
+describe('readConfig', () => {
+  it('needs nothing but a database', () => {
+    expect(readConfig({ DATABASE_URL, PATH: '/bin' })).toEqual({
+      replica: 'A',
+      host: '127.0.0.1',
+      port: 3000,
+      databaseUrl: DATABASE_URL,
+      publicUrl: undefined,
+      leases: true,
+      heartbeatMs: undefined,
+      ttlMs: undefined,
+      sweepMs: undefined,
+      policy: undefined,
+      maxAttempts: undefined,
+      pollMs: undefined,
+      drainMs: undefined,
+      cancelMs: undefined,
+      interruptedMs: undefined,
+      pushAllow: [],
+    });
+  });
+
+  it('reads every setting', () => {
+    const config = readConfig({
+      DATABASE_URL,
+      REPLICA: 'B-2',
+      HOST: '0.0.0.0',
+      PORT: '0',
+      PUBLIC_URL: 'https://agents.example.com/',
+      A2A_LEASES: 'false',
+      A2A_HEARTBEAT_MS: '500',
+      A2A_TTL_MS: '2000',
+      A2A_SWEEP_MS: '600',
+      A2A_POLICY: 'fail',
+      A2A_MAX_ATTEMPTS: '2',
+      A2A_POLL_MS: '250',
+      A2A_DRAIN_MS: '0',
+      A2A_CANCEL_MS: '3000',
+      A2A_INTERRUPTED_MS: '4000',
+      A2A_PUSH_ALLOW: '127.0.0.0/8, ::1/128',
+    });
+    expect(config).toEqual({
+      replica: 'B-2',
+      host: '0.0.0.0',
+      port: 0,
+      databaseUrl: DATABASE_URL,
+      publicUrl: 'https://agents.example.com',
+      leases: false,
+      heartbeatMs: 500,
+      ttlMs: 2000,
+      sweepMs: 600,
+      policy: 'fail',
+      maxAttempts: 2,
+      pollMs: 250,
+      drainMs: 0,
+      cancelMs: 3000,
+      interruptedMs: 4000,
+      pushAllow: ['127.0.0.0/8', '::1/128'],
+    });
+  });
+
+  it('takes an empty variable for an absent one', () => {
+    expect(readConfig({ DATABASE_URL, PORT: '', A2A_TTL_MS: ' ' })).toMatchObject({ port: 3000, ttlMs: undefined });
+  });
+
+  it.each(['1.5', '-1', '1e3', '0x10', 'soon', '9007199254740993'])('refuses %s as a number', (value) => {
+    expect(refusal({ A2A_TTL_MS: value })).toBe(
+      `A2A_TTL_MS must be a whole number from 0 to 9007199254740991, got "${value}"`,
+    );
+  });
+
+  it.each([
+    ['PORT', '65536', 'PORT must be a whole number from 0 to 65535, got "65536"'],
+    ['REPLICA', 'a\nb', 'REPLICA must be 1 to 64 letters, digits, dots or dashes, got "a\\nb"'],
+    ['PUBLIC_URL', 'localhost:3000', 'PUBLIC_URL must be an http:// or https:// URL, got "localhost:3000"'],
+    ['A2A_LEASES', 'no', 'A2A_LEASES must be true or false, got "no"'],
+    ['A2A_POLICY', 'retry', 'A2A_POLICY must be fail, got "retry"'],
+    [
+      'A2A_PUSH_ALLOW',
+      '10.0.0.0/33',
+      'A2A_PUSH_ALLOW must be networks such as 10.0.0.0/8, separated by commas, got "10.0.0.0/33"',
+    ],
+  ])('refuses %s=%j in one line', (name, value, message) => {
+    expect(refusal({ [name]: value })).toBe(message);
+  });
+
+  it('refuses a name it does not know', () => {
+    expect(refusal({ A2A_HEARTBEAT: '500' })).toMatch(
+      /^A2A_HEARTBEAT is not a setting of this replica \(there are A2A_/,
+    );
+  });
+
+  it('says that DATABASE_URL is missing', () => {
+    expect(refusal({ DATABASE_URL: '' })).toMatch(/^DATABASE_URL is missing: /);
+  });
+
+  it.each(['mysql://root:secret@127.0.0.1/x', 'secret'])('does not repeat a password in %s', (value) => {
+    const message = refusal({ DATABASE_URL: value });
+    expect(message).toMatch(
+      /^DATABASE_URL must be a postgres:\/\/ or postgresql:\/\/ URL, got ("mysql:\/\/…"|something else)$/,
+    );
+  });
+});

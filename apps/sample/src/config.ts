@@ -1,0 +1,170 @@
+import { isIP } from 'node:net';
+
+/** What a replica reads from its environment. A setting that is absent is left to the library's default. */
+export interface ReplicaConfig {
+  /** REPLICA: the name this replica gives itself in its output. */
+  readonly replica: string;
+  /** HOST: the address to listen on. */
+  readonly host: string;
+  /** PORT: 0 takes a free one. */
+  readonly port: number;
+  /** DATABASE_URL: a postgres:// or postgresql:// URL. */
+  readonly databaseUrl: string;
+  /** PUBLIC_URL: where clients reach this replica (or the load balancer before it); default: the address it listens on. */
+  readonly publicUrl: string | undefined;
+  /** A2A_LEASES: `false` runs without leases, and so without recovery. */
+  readonly leases: boolean;
+  readonly heartbeatMs: number | undefined;
+  readonly ttlMs: number | undefined;
+  readonly sweepMs: number | undefined;
+  readonly policy: RecoveryPolicyName | undefined;
+  readonly maxAttempts: number | undefined;
+  readonly pollMs: number | undefined;
+  readonly drainMs: number | undefined;
+  readonly cancelMs: number | undefined;
+  readonly interruptedMs: number | undefined;
+  /** A2A_PUSH_ALLOW: the networks that push may reach. Read and checked; without effect until the library pushes. */
+  readonly pushAllow: readonly string[];
+}
+
+/** The recovery policies that A2A_POLICY may name. */
+export type RecoveryPolicyName = 'fail';
+
+/** An environment variable that cannot be used. The message is one line: name, value, rule. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const POLICIES: readonly RecoveryPolicyName[] = ['fail'];
+
+const A2A_NAMES: readonly string[] = [
+  'A2A_HEARTBEAT_MS',
+  'A2A_TTL_MS',
+  'A2A_SWEEP_MS',
+  'A2A_POLL_MS',
+  'A2A_POLICY',
+  'A2A_MAX_ATTEMPTS',
+  'A2A_DRAIN_MS',
+  'A2A_CANCEL_MS',
+  'A2A_INTERRUPTED_MS',
+  'A2A_LEASES',
+  'A2A_PUSH_ALLOW',
+];
+
+/**
+ * Reads a replica's settings. An empty variable counts as absent. Only the form of a value is checked here; whether the
+ * values fit together (a heartbeat within a third of the TTL, …) is the library's to say.
+ *
+ * @throws {ConfigError} for a value of the wrong form, for a missing DATABASE_URL, and for an unknown A2A_* name.
+ */
+export function readConfig(env: Environment): ReplicaConfig {
+  refuseUnknownNames(env);
+  return {
+    replica: readReplica(env),
+    host: read(env, 'HOST') ?? '127.0.0.1',
+    port: readInteger(env, 'PORT', 65_535) ?? 3000,
+    databaseUrl: readDatabaseUrl(env),
+    publicUrl: readPublicUrl(env),
+    leases: readSwitch(env, 'A2A_LEASES') ?? true,
+    heartbeatMs: readInteger(env, 'A2A_HEARTBEAT_MS'),
+    ttlMs: readInteger(env, 'A2A_TTL_MS'),
+    sweepMs: readInteger(env, 'A2A_SWEEP_MS'),
+    policy: readPolicy(env),
+    maxAttempts: readInteger(env, 'A2A_MAX_ATTEMPTS'),
+    pollMs: readInteger(env, 'A2A_POLL_MS'),
+    drainMs: readInteger(env, 'A2A_DRAIN_MS'),
+    cancelMs: readInteger(env, 'A2A_CANCEL_MS'),
+    interruptedMs: readInteger(env, 'A2A_INTERRUPTED_MS'),
+    pushAllow: readNetworks(env, 'A2A_PUSH_ALLOW'),
+  };
+}
+
+/** A misspelt setting would otherwise be the default, silently. */
+function refuseUnknownNames(env: Environment): void {
+  for (const name of Object.keys(env)) {
+    if (name.startsWith('A2A_') && !A2A_NAMES.includes(name)) {
+      throw new ConfigError(`${name} is not a setting of this replica (there are ${A2A_NAMES.join(', ')})`);
+    }
+  }
+}
+
+function read(env: Environment, name: string): string | undefined {
+  const value = env[name]?.trim();
+  return value === '' ? undefined : value;
+}
+
+function readReplica(env: Environment): string {
+  const value = read(env, 'REPLICA') ?? 'A';
+  if (/^[\w.-]{1,64}$/.test(value)) return value;
+  throw new ConfigError(`REPLICA must be 1 to 64 letters, digits, dots or dashes, got ${quote(value)}`);
+}
+
+function readInteger(env: Environment, name: string, max = Number.MAX_SAFE_INTEGER): number | undefined {
+  const value = read(env, name);
+  if (value === undefined) return undefined;
+  const number = /^\d+$/.test(value) ? Number(value) : Number.NaN;
+  if (number <= max) return number;
+  throw new ConfigError(`${name} must be a whole number from 0 to ${max}, got ${quote(value)}`);
+}
+
+function readSwitch(env: Environment, name: string): boolean | undefined {
+  const value = read(env, name);
+  if (value === undefined) return undefined;
+  if (value === 'true' || value === 'false') return value === 'true';
+  throw new ConfigError(`${name} must be true or false, got ${quote(value)}`);
+}
+
+function readPolicy(env: Environment): RecoveryPolicyName | undefined {
+  const value = read(env, 'A2A_POLICY');
+  if (value === undefined) return undefined;
+  const policy = POLICIES.find((name) => name === value);
+  if (policy !== undefined) return policy;
+  throw new ConfigError(`A2A_POLICY must be ${POLICIES.join(' or ')}, got ${quote(value)}`);
+}
+
+function readDatabaseUrl(env: Environment): string {
+  const value = read(env, 'DATABASE_URL');
+  if (value === undefined) {
+    throw new ConfigError(
+      'DATABASE_URL is missing: set it to a URL such as postgres://user:password@127.0.0.1:5432/name',
+    );
+  }
+  const protocol = parseUrl(value)?.protocol;
+  if (protocol === 'postgres:' || protocol === 'postgresql:') return value;
+  // The value may hold a password, so no more than its scheme is repeated.
+  const scheme = /^[a-z][\w+.-]*:\/\//i.exec(value)?.[0];
+  const got = scheme === undefined ? 'something else' : quote(`${scheme}…`);
+  throw new ConfigError(`DATABASE_URL must be a postgres:// or postgresql:// URL, got ${got}`);
+}
+
+function readPublicUrl(env: Environment): string | undefined {
+  const value = read(env, 'PUBLIC_URL');
+  if (value === undefined) return undefined;
+  const protocol = parseUrl(value)?.protocol;
+  if (protocol === 'http:' || protocol === 'https:') return value.replace(/\/+$/, '');
+  throw new ConfigError(`PUBLIC_URL must be an http:// or https:// URL, got ${quote(value)}`);
+}
+
+function parseUrl(value: string): URL | undefined {
+  return URL.canParse(value) ? new URL(value) : undefined;
+}
+
+function readNetworks(env: Environment, name: string): string[] {
+  const networks = (read(env, name) ?? '').split(',').map((network) => network.trim());
+  const given = networks.filter((network) => network !== '');
+  const bad = given.find((network) => !isNetwork(network));
+  if (bad === undefined) return given;
+  throw new ConfigError(`${name} must be networks such as 10.0.0.0/8, separated by commas, got ${quote(bad)}`);
+}
+
+function isNetwork(value: string): boolean {
+  const [address = '', prefix = '', ...rest] = value.split('/');
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  return rest.length === 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
+}
+
+function quote(value: string): string {
+  return JSON.stringify(value);
+}

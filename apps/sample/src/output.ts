@@ -1,0 +1,19 @@
+/** Writes one line to stdout: what this process has to say to whoever started it. */
+export function writeLine(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+/** Writes one line to stderr: why this process cannot go on, or what went wrong in it. */
+export function writeErrorLine(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+/**
+ * The first line of what an error says. A refused connection arrives as an AggregateError without a message of its own;
+ * its first cause speaks for it.
+ */
+export function describeError(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return describeError(error.errors[0]);
+  const text = error instanceof Error ? error.message || error.name : String(error);
+  return text.split('\n', 1)[0] ?? text;
+}

@@ -1,0 +1,103 @@
+import type { Client, Pool } from 'pg';
+import type { DataSource, QueryRunner } from 'typeorm';
+import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
+import { DedicatedConnection, destroySocket } from './dedicated-connection.js';
+
+/** Runs statements in one connection: a transaction's, or a single one's. */
+export interface SqlExecutor {
+  /** `timeoutMs` bounds a statement on its own; in a transaction the transaction's bound holds. */
+  query<R extends object>(sql: string, params?: unknown[], timeoutMs?: number): Promise<R[]>;
+}
+
+/**
+ * The app's DataSource, bounded: no call outlives its time-out, whether the pool, the server or the network is stuck.
+ * A connection that did not answer in time is destroyed, never handed back to the pool.
+ */
+export class ClusterDatabase implements SqlExecutor {
+  constructor(
+    readonly dataSource: DataSource,
+    /** Client-side bound of one call in ms; a caller's own can only be shorter. */
+    readonly maxTimeoutMs: number,
+  ) {}
+
+  /** One statement in a transaction of its own: one round trip. */
+  query<R extends object>(sql: string, params: unknown[] = [], timeoutMs = this.maxTimeoutMs): Promise<R[]> {
+    return this.withConnection(timeoutMs, (runner) => rowsOf<R>(runner, sql, params));
+  }
+
+  /**
+   * Several statements in one READ COMMITTED transaction. The server itself ends it at `timeoutMs`, so that a frozen
+   * process does not keep its row locks: a lease that has run out must stay claimable.
+   */
+  transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs = this.maxTimeoutMs): Promise<T> {
+    const bound = Math.max(1, Math.floor(Math.min(timeoutMs, this.maxTimeoutMs)));
+    return this.withConnection(timeoutMs, async (runner) => {
+      await runner.query(
+        'BEGIN ISOLATION LEVEL READ COMMITTED; ' +
+          `SET LOCAL lock_timeout = ${bound}; SET LOCAL statement_timeout = ${bound}; ` +
+          `SET LOCAL idle_in_transaction_session_timeout = ${bound}`,
+      );
+      try {
+        const result = await work({ query: (sql, params = []) => rowsOf(runner, sql, params) });
+        await runner.query('COMMIT');
+        return result;
+      } catch (error) {
+        await runner.query('ROLLBACK').catch(() => undefined);
+        throw error;
+      }
+    });
+  }
+
+  /** A connection beside the pool, with the pool's own settings. */
+  dedicated(
+    onConnected?: (client: Client) => Promise<void>,
+    onLost?: (error: Error) => void,
+  ): DedicatedConnection {
+    const pool = (this.dataSource.driver as unknown as { master: Pool & { Client: new (config: object) => Client } })
+      .master;
+    const config: object = { keepAlive: true, ...withPassword(pool.options) };
+    return new DedicatedConnection(() => new pool.Client(config), onConnected, onLost);
+  }
+
+  private async withConnection<T>(givenMs: number, work: (runner: QueryRunner) => Promise<T>): Promise<T> {
+    const timeoutMs = Math.min(givenMs, this.maxTimeoutMs);
+    const runner = this.dataSource.createQueryRunner();
+    const connecting = runner.connect() as Promise<object>;
+    let timedOut = false;
+    let timer: NodeJS.Timeout | undefined;
+    const expired = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        timedOut = true;
+        connecting.then(destroySocket, () => undefined);
+        reject(new DatabaseTimeoutError(timeoutMs));
+      }, timeoutMs);
+    });
+    const working = connecting.then(() => (timedOut ? Promise.reject(new DatabaseTimeoutError(timeoutMs)) : work(runner)));
+    // The connection goes back when the work has let go of it, which after a time-out is later than our answer.
+    const released = working.then(
+      () => runner.release(),
+      () => runner.release(),
+    );
+    released.catch(() => undefined);
+    try {
+      const result = await Promise.race([working, expired]);
+      await released;
+      return result;
+    } catch (error) {
+      if (!timedOut) await released.catch(() => undefined);
+      throw timedOut ? new DatabaseTimeoutError(timeoutMs) : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+async function rowsOf<R extends object>(runner: QueryRunner, sql: string, params: unknown[]): Promise<R[]> {
+  const result = (await runner.query(sql, params, true)) as { records?: R[] };
+  return result.records ?? [];
+}
+
+/** pg-pool hides the password from enumeration, so a plain spread would lose it. */
+function withPassword(options: object): object {
+  return { ...options, password: (options as { password?: unknown }).password };
+}

@@ -1,0 +1,39 @@
+import { QueryFailedError } from 'typeorm';
+import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
+
+/** SQLSTATE of what the database refused, where the error carries one. */
+export function sqlState(error: unknown): string | undefined {
+  const driverError: unknown = error instanceof QueryFailedError ? error.driverError : error;
+  const code = (driverError as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+const PASSING_STATES = new Set([
+  '40001', // serialization failure, under a stricter default_transaction_isolation
+  '40P01', // deadlock
+  '55P03', // lock_timeout
+  '57014', // statement_timeout
+  '25P03', // idle_in_transaction_session_timeout
+  '25006', // read only: a failover is under way
+]);
+
+/**
+ * Whether the same statement may go through on another try: connection trouble, overload, a failover, a lost lock race.
+ * Everything else is a defect that a retry would only hide.
+ */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof DatabaseTimeoutError) return true;
+  const state = sqlState(error);
+  if (state === undefined) return isConnectionError(error);
+  if (PASSING_STATES.has(state)) return true;
+  // 08 connection, 53 resources, 57P operator intervention (restart, crash), E… are socket errors such as ECONNRESET
+  return /^(08|53|57P|E[A-Z_]+$)/.test(state);
+}
+
+function isConnectionError(error: unknown): boolean {
+  const driverError: unknown = error instanceof QueryFailedError ? error.driverError : error;
+  const message = driverError instanceof Error ? driverError.message : '';
+  return /connection (was )?(terminated|ended|closed)|not queryable|closed the connection|timeout exceeded|after calling end/i.test(
+    message,
+  );
+}

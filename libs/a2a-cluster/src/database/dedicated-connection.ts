@@ -1,0 +1,93 @@
+import type { Client } from 'pg';
+import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
+
+/**
+ * One connection of its own, beside the app's pool, so that what is urgent never waits behind users' transactions.
+ * It connects when first used, is dropped at the first error or time-out, and connects anew on the next use.
+ */
+export class DedicatedConnection {
+  private current: Promise<Client> | undefined;
+  private closed = false;
+
+  constructor(
+    private readonly create: () => Client,
+    private readonly onConnected: (client: Client) => Promise<void> = () => Promise.resolve(),
+    private readonly onLost: (error: Error) => void = () => undefined,
+  ) {}
+
+  /** Runs one statement, or drops the connection and throws once `timeoutMs` have passed. */
+  async query<R extends object>(sql: string, params: unknown[], timeoutMs: number): Promise<R[]> {
+    let timer: NodeJS.Timeout | undefined;
+    const timedOut = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new DatabaseTimeoutError(timeoutMs)), timeoutMs);
+    });
+    try {
+      const work = this.connected().then((client) => client.query<R>(sql, params));
+      work.catch(() => undefined); // the loser of the race below
+      return (await Promise.race([work, timedOut])).rows;
+    } catch (error) {
+      this.drop(error as Error);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Connects if it is not connected. */
+  async connect(timeoutMs: number): Promise<void> {
+    await this.query('SELECT 1', [], timeoutMs);
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    const client = await this.current?.catch(() => undefined);
+    this.current = undefined;
+    client?.removeAllListeners();
+    client?.on('error', () => undefined);
+    // A black-holed socket never answers the goodbye: destroying it after end() was sent leaves nothing open.
+    if (client) await Promise.race([client.end(), new Promise((resolve) => setImmediate(resolve))]);
+    if (client) destroySocket(client);
+  }
+
+  private connected(): Promise<Client> {
+    if (this.closed) return Promise.reject(new Error('The connection is closed.'));
+    this.current ??= this.open();
+    return this.current;
+  }
+
+  private async open(): Promise<Client> {
+    const client = this.create();
+    client.on('error', (error: Error) => this.drop(error, client));
+    client.on('end', () => this.drop(new Error('The database closed the connection.'), client));
+    try {
+      await client.connect();
+      await this.onConnected(client);
+      return client;
+    } catch (error) {
+      destroySocket(client);
+      throw error;
+    }
+  }
+
+  private drop(error: Error, only?: Client): void {
+    const dropped = this.current;
+    if (!dropped || this.closed) return;
+    const forget = (client?: Client): void => {
+      if (this.current !== dropped || (only && client !== only)) return;
+      this.current = undefined;
+      if (client) destroySocket(client);
+      this.onLost(error);
+    };
+    if (only) void dropped.then(forget, () => forget(only));
+    else {
+      this.current = undefined;
+      dropped.then(destroySocket, () => undefined);
+      this.onLost(error);
+    }
+  }
+}
+
+/** Ends a connection without asking the other side, which may be gone. */
+export function destroySocket(client: object): void {
+  (client as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy();
+}

@@ -1,0 +1,139 @@
+import type { DataSource, MigrationInterface, QueryRunner } from 'typeorm';
+import { Table } from 'typeorm';
+
+type Columns = ConstructorParameters<typeof Table>[0];
+
+const timestamp = { type: 'timestamp with time zone' } as const;
+const now = { ...timestamp, default: 'clock_timestamp()' } as const;
+
+/** The library's tables, in the DataSource's schema and with its entityPrefix. */
+export class CreateA2AClusterTables1796000000000 implements MigrationInterface {
+  readonly name = 'CreateA2AClusterTables1796000000000';
+
+  async up(queryRunner: QueryRunner): Promise<void> {
+    const named = naming(queryRunner.connection);
+    for (const table of TABLES) await queryRunner.createTable(new Table({ ...table, name: named(table.name ?? '') }));
+    // Renewals change no indexed column: with room on the page they are heap-only updates.
+    await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, named('a2a_task_leases'))} SET (fillfactor = 50)`);
+  }
+
+  async down(queryRunner: QueryRunner): Promise<void> {
+    const named = naming(queryRunner.connection);
+    for (const table of [...TABLES].reverse()) await queryRunner.dropTable(named(table.name ?? ''));
+  }
+}
+
+function naming({ options }: DataSource): (name: string) => string {
+  const { schema } = options as { schema?: string };
+  return (name) => `${schema ? `${schema}.` : ''}${options.entityPrefix ?? ''}${name}`;
+}
+
+function quoted({ connection }: QueryRunner, path: string): string {
+  return path
+    .split('.')
+    .map((part) => connection.driver.escape(part))
+    .join('.');
+}
+
+const TABLES: NonNullable<Columns>[] = [
+  {
+    name: 'a2a_tasks',
+    columns: [
+      { name: 'task_no', type: 'bigint', isPrimary: true, ...identity() },
+      { name: 'tenant', type: 'text' },
+      { name: 'owner', type: 'text' },
+      { name: 'task_id', type: 'text' },
+      { name: 'agent', type: 'text' },
+      { name: 'context_id', type: 'text' },
+      { name: 'state', type: 'text' },
+      { name: 'state_since', ...timestamp },
+      { name: 'state_version', type: 'integer' },
+      { name: 'version', type: 'integer' },
+      { name: 'snapshot', type: 'text' },
+      { name: 'snapshot_version', type: 'integer' },
+      { name: 'created_at', ...now },
+      { name: 'updated_at', ...now },
+    ],
+    uniques: [{ columnNames: ['tenant', 'owner', 'task_id'] }],
+    indices: [
+      { columnNames: ['tenant', 'owner', 'agent', 'state_since', 'task_no'] },
+      { columnNames: ['tenant', 'owner', 'agent', 'context_id', 'state_since', 'task_no'] },
+      { columnNames: ['tenant', 'owner', 'agent', 'state', 'state_since', 'task_no'] },
+    ],
+  },
+  {
+    name: 'a2a_task_events',
+    columns: [
+      { name: 'task_no', type: 'bigint', isPrimary: true },
+      { name: 'version', type: 'integer', isPrimary: true },
+      { name: 'event', type: 'text' },
+      { name: 'commit_id', type: 'uuid' },
+      { name: 'created_at', ...now },
+    ],
+  },
+  {
+    name: 'a2a_task_leases',
+    columns: [
+      { name: 'generation', type: 'bigint', isPrimary: true, ...identity() },
+      { name: 'task_no', type: 'bigint' },
+      { name: 'agent', type: 'text' },
+      { name: 'kind', type: 'text' },
+      { name: 'turn_id', type: 'uuid' },
+      { name: 'admitted_version', type: 'integer' },
+      { name: 'holder', type: 'text', isNullable: true },
+      { name: 'attempt', type: 'integer' },
+      { name: 'expires_at', ...timestamp },
+      { name: 'acquired_at', ...now },
+      { name: 'renewed_at', ...now },
+      { name: 'cancel_requested_at', ...timestamp, isNullable: true },
+      { name: 'request', type: 'text', isNullable: true },
+      { name: 'context', type: 'text' },
+    ],
+    uniques: [{ columnNames: ['task_no'] }],
+  },
+  {
+    name: 'a2a_task_effects',
+    columns: [
+      { name: 'task_no', type: 'bigint', isPrimary: true },
+      { name: 'turn_id', type: 'uuid', isPrimary: true },
+      { name: 'key', type: 'text', isPrimary: true },
+      { name: 'state', type: 'text' },
+      { name: 'replay', type: 'text' },
+      { name: 'attempt', type: 'integer' },
+      { name: 'generation', type: 'bigint' },
+      { name: 'result', type: 'text', isNullable: true },
+      { name: 'dispatched_at', ...now },
+      { name: 'settled_at', ...timestamp, isNullable: true },
+    ],
+  },
+  {
+    name: 'a2a_message_receipts',
+    columns: [
+      { name: 'tenant', type: 'text', isPrimary: true },
+      { name: 'owner', type: 'text', isPrimary: true },
+      { name: 'agent', type: 'text', isPrimary: true },
+      { name: 'message_id', type: 'text', isPrimary: true },
+      { name: 'fingerprint', type: 'text', isPrimary: true },
+      { name: 'task_no', type: 'bigint' },
+      { name: 'created_at', ...now },
+    ],
+  },
+  {
+    name: 'a2a_push_configs',
+    columns: [
+      { name: 'task_no', type: 'bigint', isPrimary: true },
+      { name: 'config_id', type: 'text', isPrimary: true },
+      { name: 'config', type: 'text' },
+      { name: 'wire_version', type: 'text' },
+      { name: 'delivered_version', type: 'integer' },
+      { name: 'claimed_until', ...timestamp, isNullable: true },
+      { name: 'attempts', type: 'integer', default: '0' },
+      { name: 'failed', type: 'text', isNullable: true },
+    ],
+  },
+];
+
+/** GENERATED ALWAYS AS IDENTITY: nobody can write a value of their own, and the sequence caches none. */
+function identity() {
+  return { isGenerated: true, generationStrategy: 'identity', generatedIdentity: 'ALWAYS' } as const;
+}

@@ -1,0 +1,69 @@
+/** The tables that the lease statements name. */
+export interface LeaseTables {
+  tasks: string;
+  leases: string;
+}
+
+/** `$n` milliseconds from now, by the database's clock. */
+const after = (parameter: string): string =>
+  `clock_timestamp() + ${parameter}::double precision * interval '1 millisecond'`;
+
+/**
+ * I2, I3: an UPDATE, never an upsert, of what this holder still has under the generation it knows: a lease that was
+ * released or claimed matches nothing and does not come back. No key changes, so it passes a commit's FOR KEY SHARE.
+ * $1 holder, $2 generations, $3 ttl.
+ */
+export const renewStatement = ({ leases }: LeaseTables): string => `
+  UPDATE ${leases}
+     SET expires_at = ${after('$3')}, renewed_at = clock_timestamp()
+   WHERE holder = $1 AND generation = ANY($2::bigint[])
+  RETURNING generation, cancel_requested_at IS NOT NULL AS "cancelRequested"`;
+
+/**
+ * I1, I3: lease rows alone, SKIP LOCKED, committed before any task is touched. The row lock re-checks the expiry, so a
+ * renewal that came first wins; the new generation fences the last holder out; everything else on the row survives.
+ * Waiting for a replica (no holder) is not an attempt.
+ * $1 agent, $2 holder, $3 ttl, $4 limit, $5 task_no or null.
+ */
+export const claimStatement = ({ leases }: LeaseTables): string => `
+  WITH abandoned AS MATERIALIZED (
+    SELECT generation, holder, renewed_at, attempt
+      FROM ${leases}
+     WHERE agent = $1 AND expires_at <= clock_timestamp() AND ($5::bigint IS NULL OR task_no = $5)
+     ORDER BY expires_at
+     LIMIT $4
+       FOR UPDATE SKIP LOCKED
+  )
+  UPDATE ${leases} AS l
+     SET generation = DEFAULT, holder = $2, attempt = l.attempt + (l.holder IS NOT NULL)::integer,
+         expires_at = ${after('$3')}, acquired_at = clock_timestamp(), renewed_at = clock_timestamp()
+    FROM abandoned AS a
+   WHERE l.generation = a.generation
+  RETURNING l.generation, l.task_no AS "taskNo", l.kind, l.turn_id AS "turnId",
+            l.admitted_version AS "admittedVersion", a.attempt AS attempts,
+            l.cancel_requested_at IS NOT NULL AS "cancelRequested",
+            a.holder AS "lastHolder", a.renewed_at AS "lastRenewedAt", l.request, l.context`;
+
+/**
+ * I2: the task lock first, so that nobody decides about the task between its last event and the end of its lease (the
+ * count only makes the lock happen: a lease whose task was deleted goes as well).
+ * $1 task_no, $2 generation.
+ */
+export const releaseStatement = ({ tasks, leases }: LeaseTables): string => `
+  WITH t AS MATERIALIZED (SELECT task_no FROM ${tasks} WHERE task_no = $1 FOR UPDATE)
+  DELETE FROM ${leases}
+   WHERE generation = $2 AND task_no = $1 AND (SELECT count(*) FROM t) >= 0
+  RETURNING generation`;
+
+/** A look without a lock: a hint, acted on through fenced statements only. $1 generations. */
+export const inspectStatement = ({ leases }: LeaseTables): string => `
+  SELECT generation, cancel_requested_at IS NOT NULL AS "cancelRequested"
+    FROM ${leases}
+   WHERE generation = ANY($1::bigint[])`;
+
+/** The columns of a new lease; the caller's statement gives the rows. */
+export const leaseColumns =
+  'task_no, agent, kind, turn_id, admitted_version, holder, attempt, expires_at, request, context, cancel_requested_at';
+
+/** Expiry of a new lease: `$n` ms from now. */
+export const leaseExpiry = after;

@@ -1,0 +1,73 @@
+/** What kind of turn a lease is for. */
+export type TurnKind = 'message' | 'cancel';
+
+/** The lease that a turn asks for when it is admitted. */
+export interface LeaseRequest {
+  kind: TurnKind;
+  /** The same over all attempts of the turn. */
+  turnId: string;
+  /** The replica that will run it. */
+  holder: string;
+  /** How long it holds without a renewal, in ms of the database's clock. */
+  ttlMs: number;
+  /** JSON of the SendMessageRequest; null for a cancel turn. */
+  request: string | null;
+  /** JSON made by the context codec: what rebuilds the caller. */
+  context: string;
+}
+
+/** A lease as a renewal round reports it: still held. */
+export interface RenewedLease {
+  generation: number;
+  cancelRequested: boolean;
+}
+
+/** An abandoned lease that this replica now holds, under a new generation. */
+export interface ClaimedLease {
+  generation: number;
+  taskNo: number;
+  kind: TurnKind;
+  turnId: string;
+  admittedVersion: number;
+  /** Attempts made so far. */
+  attempts: number;
+  cancelRequested: boolean;
+  /** Who held it last; null for one that was waiting for a replica. */
+  lastHolder: string | null;
+  /** When it was last renewed, by the database's clock. */
+  lastRenewedAt: Date;
+  request: string | null;
+  context: string;
+}
+
+/** Which expired leases to claim, and for whom. */
+export interface ClaimRequest {
+  holder: string;
+  ttlMs: number;
+  /** How many at most. */
+  limit: number;
+  /** Only the lease of this task, as a follow-up or a cancel that found it expired asks. */
+  taskNo?: number;
+}
+
+/**
+ * Holds the leases. Provide your own under this class as the token (`extraProviders`) to replace it. Whether a lease is
+ * alive is decided by the store's clock alone; acquiring, releasing and claiming are fenced by generation, which only
+ * grows for a task.
+ */
+export abstract class LeaseStore {
+  /** Renews what is still held. A generation that does not come back is lost. Never brings a released lease back. */
+  abstract renew(holder: string, generations: readonly number[], ttlMs: number): Promise<RenewedLease[]>;
+
+  /** Takes over expired leases of this agent: of several callers exactly one gets each. */
+  abstract claim(request: ClaimRequest): Promise<ClaimedLease[]>;
+
+  /** Drops a lease without an event. False where it is no longer that generation. */
+  abstract release(taskNo: number, generation: number): Promise<boolean>;
+
+  /** Of these generations, the ones for which a cancel was requested, and the ones that are gone. */
+  abstract inspect(generations: readonly number[]): Promise<{ cancelRequested: number[]; lost: number[] }>;
+
+  /** Closes what the store opened for itself. */
+  abstract close(): Promise<void>;
+}

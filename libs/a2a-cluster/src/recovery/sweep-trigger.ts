@@ -1,0 +1,52 @@
+import { randomUUID } from 'node:crypto';
+import { Logger } from '@nestjs/common';
+import type { SchedulerRegistry } from '@nestjs/schedule';
+import type { AbandonedTaskSweeper } from './abandoned-task.sweeper.js';
+
+/** How far a sweep may come early, as a part of the interval: replicas that started together drift apart. */
+const JITTER = 0.2;
+
+/**
+ * Runs the sweeper through `@nestjs/schedule`'s registry, where the app can see and stop it. Its name is its own per
+ * instance. The next sweep is set once the last one is over, so none overlaps, and never later than the interval.
+ */
+export class SweepTrigger {
+  readonly jobName = `a2a-cluster.sweep.${randomUUID()}`;
+  private readonly logger = new Logger('A2AClusterSweepTrigger');
+  private stopped = false;
+
+  constructor(
+    private readonly sweeper: AbandonedTaskSweeper,
+    private readonly registry: SchedulerRegistry,
+    private readonly intervalMs: number,
+  ) {}
+
+  start(): void {
+    if (this.stopped) return;
+    const delayMs = this.intervalMs * (1 - JITTER * Math.random());
+    this.registry.addTimeout(
+      this.jobName,
+      setTimeout(() => void this.tick(), delayMs),
+    );
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.forget();
+    await this.sweeper.stop();
+  }
+
+  private async tick(): Promise<void> {
+    try {
+      await this.sweeper.runOnce();
+    } catch (error) {
+      this.logger.warn(`A sweep failed, the next one follows: ${String(error)}`);
+    }
+    this.forget();
+    this.start();
+  }
+
+  private forget(): void {
+    if (this.registry.doesExist('timeout', this.jobName)) this.registry.deleteTimeout(this.jobName);
+  }
+}

@@ -1,0 +1,96 @@
+import type { VersionedTaskEvent } from '../tasks/task-event.js';
+
+const MAX_RING_EVENTS = 512;
+const MAX_RING_BYTES = 1024 * 1024;
+
+/** Reads a page of the log from the database. */
+export type PageReader = (afterVersion: number) => Promise<VersionedTaskEvent[]>;
+
+/**
+ * What the followers of one task on this replica share: the recent events, the news that there may be more, and one
+ * read of the database where several of them stand at the same version.
+ */
+export class FollowedTask {
+  followers = 0;
+  deleted = false;
+  /** Counts the wake-ups: a follower that has read since the last one has nothing to look for. */
+  wakeups = 0;
+  private ring: VersionedTaskEvent[] = [];
+  private ringBytes = 0;
+  private readonly waiting = new Set<() => void>();
+  private readonly reads = new Map<number, { wakeups: number; page: Promise<VersionedTaskEvent[]> }>();
+
+  /** The highest version this replica has seen of the task. */
+  knownVersion = 0;
+
+  /** There may be something new. */
+  wake(): void {
+    this.wakeups += 1;
+    for (const resume of this.waiting) resume();
+    this.waiting.clear();
+  }
+
+  /** Resolves at the next wake-up, or when `cancel` of the returned handle is called. */
+  wait(): { done: Promise<void>; cancel: () => void } {
+    let resume!: () => void;
+    const done = new Promise<void>((resolve) => (resume = resolve));
+    this.waiting.add(resume);
+    return {
+      done,
+      cancel: () => {
+        this.waiting.delete(resume);
+        resume();
+      },
+    };
+  }
+
+  /** Recent events after a version; empty where the ring does not hold the very next one. */
+  recent(afterVersion: number): VersionedTaskEvent[] {
+    const first = this.ring[0];
+    if (!first || afterVersion + 1 < first.version) return [];
+    return this.ring.slice(afterVersion + 1 - first.version);
+  }
+
+  /** A page of the log from the database, shared by the followers that stand at this version. */
+  read(afterVersion: number, reader: PageReader): Promise<VersionedTaskEvent[]> {
+    const running = this.reads.get(afterVersion);
+    // One that began before the last wake-up may have missed what that was about.
+    if (running?.wakeups === this.wakeups) return running.page;
+    const page = reader(afterVersion).then((events) => {
+      this.remember(events);
+      return events;
+    });
+    const entry = { wakeups: this.wakeups, page };
+    this.reads.set(afterVersion, entry);
+    const forget = (): void => {
+      if (this.reads.get(afterVersion) === entry) this.reads.delete(afterVersion);
+    };
+    page.then(forget, forget);
+    return page;
+  }
+
+  /** Keeps recent events, always a dense run of the log and never more than the bounds. */
+  remember(events: readonly VersionedTaskEvent[]): void {
+    for (const event of events) {
+      const next = (this.ring.at(-1)?.version ?? event.version - 1) + 1;
+      if (event.version < next) continue;
+      if (event.version > next) this.clear();
+      this.ring.push(event);
+      this.ringBytes += event.bytes;
+    }
+    this.knownVersion = Math.max(this.knownVersion, events.at(-1)?.version ?? 0);
+    let surplus = 0;
+    while (this.ring.length - surplus > MAX_RING_EVENTS || this.ringBytes > MAX_RING_BYTES) {
+      const dropped = this.ring[surplus];
+      if (!dropped) break;
+      this.ringBytes -= dropped.bytes;
+      surplus += 1;
+    }
+    if (surplus > 0) this.ring.splice(0, surplus);
+  }
+
+  private clear(): void {
+    this.ring = [];
+    this.ringBytes = 0;
+  }
+}

@@ -1,0 +1,29 @@
+import type { VersionedTaskEvent } from '../tasks/task-event.js';
+
+/** Hears that something about these tasks may have changed elsewhere; `undefined`: anything may have. */
+export type WakeupListener = (taskNos: readonly number[] | undefined) => void;
+
+/**
+ * The event logs of tasks as streams, wherever their turns run. Provide your own under this class as the token
+ * (`extraProviders`) to replace it.
+ */
+export abstract class TaskEventStream {
+  /**
+   * Every event after `fromVersion` once and in order, ending after the one that ends the task, when the signal aborts,
+   * or when the task is deleted. Pull-based: a follower is a cursor, so a slow reader costs no memory. One whose cursor
+   * is older than the retained log gets updates that bring it level instead of what is gone.
+   */
+  abstract follow(taskNo: number, fromVersion: number, signal: AbortSignal): AsyncGenerator<VersionedTaskEvent, void>;
+
+  /** Events that this replica has just committed: told here at once, and everywhere as a wake-up. */
+  abstract committed(taskNo: number, events: readonly VersionedTaskEvent[]): void;
+
+  /** Something about the task changed that is no event of this replica's: look, here and everywhere. */
+  abstract changed(taskNo: number): void;
+
+  /** Registers for wake-ups from elsewhere. They are hints: losing one costs at most the poll interval. */
+  abstract onWakeup(listener: WakeupListener): void;
+
+  /** Ends all streams and closes what feeds them. */
+  abstract close(): Promise<void>;
+}

@@ -1,0 +1,184 @@
+import { setMaxListeners } from 'node:events';
+import type { ClusterDatabase } from '../database/cluster-database.js';
+import { isPassing } from '../database/database-errors.js';
+import { levelingEvents } from '../tasks/expand-task-event.js';
+import { stateSetBy, type VersionedTaskEvent } from '../tasks/task-event.js';
+import { isTerminal } from '../tasks/task-states.js';
+import type { VersionedTaskStore } from '../tasks/task-store.js';
+import { FollowedTask } from './followed-task.js';
+import { NotifyChannel } from './notify-channel.js';
+import type { Poller } from './poller.js';
+import { TaskEventStream, type WakeupListener } from './task-event-stream.js';
+
+const PAGE_EVENTS = 200;
+
+/** How wake-ups travel. */
+export interface WakeupOptions {
+  /** LISTEN and NOTIFY; without it the poll alone brings what other replicas commit. */
+  notify: boolean;
+  timeoutMs: number;
+  /** The table whose name the channel is made of. */
+  tasksTable: string;
+}
+
+/** Streams from the event log in the app's database. */
+export class TypeOrmTaskEventStream extends TaskEventStream {
+  private readonly followed = new Map<number, FollowedTask>();
+  private readonly listeners: WakeupListener[] = [];
+  private readonly channel: NotifyChannel | undefined;
+  private readonly closing = new AbortController();
+
+  constructor(
+    database: ClusterDatabase,
+    private readonly tasks: VersionedTaskStore,
+    private readonly poller: Poller,
+    { notify, timeoutMs, tasksTable }: WakeupOptions,
+  ) {
+    super();
+    setMaxListeners(0, this.closing.signal);
+    if (notify) this.channel = new NotifyChannel(database, tasksTable, timeoutMs, (taskNos) => this.wake(taskNos));
+    poller.register(() => this.poll());
+  }
+
+  override async *follow(
+    taskNo: number,
+    fromVersion: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<VersionedTaskEvent, void> {
+    const stop = AbortSignal.any([signal, this.closing.signal]);
+    const task = this.enter(taskNo);
+    let cursor = fromVersion;
+    let read = -1; // how many wake-ups had come when the database was last asked
+    try {
+      while (!stop.aborted) {
+        let events = task.recent(cursor);
+        if (events.length === 0) {
+          if (read === task.wakeups) {
+            if (task.deleted) return;
+            await untilWakeup(task, stop);
+            continue;
+          }
+          read = task.wakeups;
+          events = await this.page(task, taskNo, cursor, stop);
+          if (events.length >= PAGE_EVENTS) read = -1; // there may be more behind a full page
+        }
+        for (const event of events) {
+          yield event;
+          cursor = Math.max(cursor, event.version);
+          if (isTerminal(stateSetBy(event.event) ?? 0)) return;
+          if (stop.aborted) return;
+        }
+      }
+    } finally {
+      this.leave(taskNo, task);
+    }
+  }
+
+  override committed(taskNo: number, events: readonly VersionedTaskEvent[]): void {
+    const task = this.followed.get(taskNo);
+    task?.remember(events);
+    task?.wake();
+    this.channel?.send(taskNo);
+  }
+
+  override changed(taskNo: number): void {
+    this.wake([taskNo]);
+    this.channel?.send(taskNo);
+  }
+
+  override onWakeup(listener: WakeupListener): void {
+    this.listeners.push(listener);
+  }
+
+  override async close(): Promise<void> {
+    this.closing.abort();
+    await this.channel?.close();
+  }
+
+  private wake(taskNos: readonly number[] | undefined): void {
+    for (const listener of this.listeners) listener(taskNos);
+    for (const taskNo of taskNos ?? this.followed.keys()) this.followed.get(taskNo)?.wake();
+  }
+
+  /** One statement for all followed tasks: whose log is longer than what this replica has seen of it? */
+  private async poll(): Promise<void> {
+    await this.channel?.runOnce();
+    if (this.followed.size === 0) return;
+    const polled = [...this.followed];
+    const versions = await this.tasks.versions(polled.map(([taskNo]) => taskNo));
+    for (const [taskNo, task] of polled) {
+      const version = versions.get(taskNo);
+      if (version === undefined) task.deleted = true;
+      if (version !== undefined && version <= task.knownVersion) continue;
+      task.knownVersion = version ?? task.knownVersion;
+      task.wake();
+    }
+  }
+
+  /** The next events from the database. A log that no longer has the next one is made up for by the task itself. */
+  private async page(
+    task: FollowedTask,
+    taskNo: number,
+    cursor: number,
+    stop: AbortSignal,
+  ): Promise<VersionedTaskEvent[]> {
+    const read = (after: number): Promise<VersionedTaskEvent[]> => this.tasks.readEvents(taskNo, after, PAGE_EVENTS);
+    const shared = await this.retried(() => task.read(cursor, read), stop);
+    if (isDense(shared, cursor) && (shared.length > 0 || task.knownVersion <= cursor)) return shared;
+    // Either the shared read was older than the news, or the log has been pruned: only a read from here on can tell.
+    const events = await this.retried(() => read(cursor), stop);
+    if (isDense(events, cursor) && events.length > 0) return events;
+    const stored = await this.retried(() => this.tasks.findByNo(taskNo), stop);
+    if (!stored || stored.version <= cursor) return [];
+    return levelingEvents(stored.task).map((event) => ({ version: stored.version, event, bytes: 0 }));
+  }
+
+  /** A stream outlives passing trouble with the database: it tries again at each poll. */
+  private async retried<T>(read: () => Promise<T>, stop: AbortSignal): Promise<T> {
+    for (;;) {
+      try {
+        return await read();
+      } catch (error) {
+        if (stop.aborted || !isPassing(error)) throw error;
+        await pause(this.poller.intervalMs, stop);
+      }
+    }
+  }
+
+  private enter(taskNo: number): FollowedTask {
+    const task = this.followed.get(taskNo) ?? new FollowedTask();
+    task.followers += 1;
+    this.followed.set(taskNo, task);
+    return task;
+  }
+
+  private leave(taskNo: number, task: FollowedTask): void {
+    task.followers -= 1;
+    if (task.followers === 0) this.followed.delete(taskNo);
+  }
+}
+
+const isDense = (events: readonly VersionedTaskEvent[], cursor: number): boolean =>
+  events.every(({ version }, at) => version === cursor + 1 + at);
+
+async function untilWakeup(task: FollowedTask, stop: AbortSignal): Promise<void> {
+  const { done, cancel } = task.wait();
+  stop.addEventListener('abort', cancel, { once: true });
+  try {
+    await done;
+  } finally {
+    stop.removeEventListener('abort', cancel);
+  }
+}
+
+function pause(ms: number, stop: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      stop.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    stop.addEventListener('abort', done, { once: true });
+  });
+}

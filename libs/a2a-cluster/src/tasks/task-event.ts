@@ -1,0 +1,45 @@
+import type { Message, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent } from '@a2a-js/sdk';
+import { TaskState } from '@a2a-js/sdk';
+
+/** What an executor put into `metadata` of a task or an event. */
+export type Metadata = Record<string, unknown>;
+
+/** One entry of a task's event log. */
+export type TaskEvent =
+  /** The task as it began: version 1 and no other. */
+  | { kind: 'task'; task: Task }
+  /** `fromTask`: it was part of a Task event, whose status message the SDK's ResultManager keeps out of the history. */
+  | { kind: 'statusUpdate'; statusUpdate: TaskStatusUpdateEvent; fromTask?: true }
+  | { kind: 'artifactUpdate'; artifactUpdate: TaskArtifactUpdateEvent }
+  /** The message of a follow-up: part of the history, delivered to no subscriber (it would end their streams). */
+  | { kind: 'userMessage'; userMessage: Message }
+  /** What a later Task event changes beyond status and artifacts; no update of the protocol can carry it. */
+  | { kind: 'taskMerge'; taskMerge: { history?: Message[]; metadata?: Metadata } };
+
+/** A stored event and its place in the log. */
+export interface VersionedTaskEvent {
+  version: number;
+  event: TaskEvent;
+  /** Size of its JSON, by which buffers are bounded. */
+  bytes: number;
+}
+
+/** What subscribers are told of an event; undefined for one that they are not told of. */
+export function toStreamResponse(event: TaskEvent): StreamResponse | undefined {
+  switch (event.kind) {
+    case 'task':
+      return { payload: { $case: 'task', value: event.task } };
+    case 'statusUpdate':
+      return { payload: { $case: 'statusUpdate', value: event.statusUpdate } };
+    case 'artifactUpdate':
+      return { payload: { $case: 'artifactUpdate', value: event.artifactUpdate } };
+    default:
+      return undefined;
+  }
+}
+
+/** The state that an event sets; undefined for one that sets none. Only a status event can end a turn or a stream. */
+export function stateSetBy(event: TaskEvent): TaskState | undefined {
+  if (event.kind === 'task') return event.task.status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;
+  return event.kind === 'statusUpdate' ? event.statusUpdate.status?.state : undefined;
+}

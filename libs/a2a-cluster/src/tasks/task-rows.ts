@@ -1,0 +1,49 @@
+import type { TaskState } from '@a2a-js/sdk';
+import { EventLogGapError } from '../errors/event-log-gap.error.js';
+import type { LeaseRequest } from '../leases/lease-store.js';
+import { applyEvent } from './apply-event.js';
+import { decodeEvent, decodeTask } from './task-event.codec.js';
+import { stateOf } from './task-states.js';
+import type { StoredTask } from './task-store.js';
+
+/** A task as the statements read it: snapshot and tail. bigint columns arrive as strings. */
+export interface TaskRow {
+  taskNo: string;
+  version: number;
+  stateVersion: number;
+  state: string;
+  contextId: string;
+  snapshot: string;
+  snapshotVersion: number;
+  tail: string[] | null;
+}
+
+/** Under the task lock, with the lease beside it. */
+export interface DecisionRow extends TaskRow {
+  leaseGeneration: string | null;
+  leaseTurnId: string | null;
+  leaseHolder: string | null;
+  leaseAttempt: number | null;
+  admittedVersion: number | null;
+  expired: boolean | null;
+}
+
+/** Snapshot plus tail. A tail that is not dense up to the version is an error, not a guess. */
+export function storedTask(row: TaskRow): StoredTask {
+  const tail = row.tail ?? [];
+  if (tail.length !== row.version - row.snapshotVersion) {
+    throw new EventLogGapError(Number(row.taskNo), row.snapshotVersion + 1, row.version, tail.length);
+  }
+  const task = tail.reduce((folded, text) => applyEvent(folded, decodeEvent(text)), decodeTask(row.snapshot));
+  return { taskNo: Number(row.taskNo), version: row.version, stateVersion: row.stateVersion, task };
+}
+
+/**
+ * Whether the lease is the one that this request made and whose answer was lost. A claim keeps the turn, but it changes
+ * the holder or, where a replica claims what it held itself, the attempt.
+ */
+export function madeLease(row: DecisionRow, lease: LeaseRequest | undefined): boolean {
+  return row.leaseTurnId === lease?.turnId && row.leaseHolder === lease?.holder && row.leaseAttempt === 1;
+}
+
+export const stateOfRow = (row: TaskRow): TaskState => stateOf(row.state);

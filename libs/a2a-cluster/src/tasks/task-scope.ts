@@ -1,0 +1,10 @@
+import type { OwnerResolver, ServerCallContext } from '@a2a-js/sdk/server';
+import type { TaskScope } from './task-store.js';
+
+/** Whose task a call means. */
+export type ScopeResolver = (context: ServerCallContext, taskId: string) => TaskScope;
+
+/** The scope of a call: its tenant, and the owner that the owner resolver makes of its user. */
+export const scopeResolver =
+  (ownerResolver: OwnerResolver): ScopeResolver =>
+  (context, taskId) => ({ tenant: context.tenant ?? '', owner: ownerResolver(context), taskId });

@@ -1,0 +1,176 @@
+import { leaseColumns, leaseExpiry } from '../leases/lease-statements.js';
+
+/** The tables that the task statements name. */
+export interface TaskTables {
+  tasks: string;
+  events: string;
+  leases: string;
+}
+
+/** What a load reads: the snapshot and the tail of the log behind it, in one statement and so at one moment. */
+const storedTask = ({ events }: TaskTables, t: string): string => `
+  ${t}.task_no AS "taskNo", ${t}.version, ${t}.state_version AS "stateVersion", ${t}.state,
+  ${t}.context_id AS "contextId", ${t}.snapshot, ${t}.snapshot_version AS "snapshotVersion",
+  (SELECT json_agg(e.event ORDER BY e.version) FROM ${events} AS e
+    WHERE e.task_no = ${t}.task_no AND e.version > ${t}.snapshot_version AND e.version <= ${t}.version) AS tail`;
+
+/** $1 tenant, $2 owner, $3 task id, $4 agent. */
+export const findStatement = (tables: TaskTables): string => `
+  SELECT ${storedTask(tables, 't')}
+    FROM ${tables.tasks} AS t
+   WHERE t.tenant = $1 AND t.owner = $2 AND t.task_id = $3 AND t.agent = $4`;
+
+/** $1 task_no. */
+export const findByNoStatement = (tables: TaskTables): string => `
+  SELECT ${storedTask(tables, 't')}, t.tenant, t.owner, t.task_id AS "taskId"
+    FROM ${tables.tasks} AS t
+   WHERE t.task_no = $1`;
+
+/**
+ * The first half of every decision about a task: its row lock, which all writers take first. What is decided from is
+ * read by the next statement, whose snapshot is younger than the lock.
+ * $1 tenant, $2 owner, $3 task id, $4 agent.
+ */
+export const lockStatement = ({ tasks }: TaskTables): string => `
+  SELECT task_no AS "taskNo" FROM ${tasks}
+   WHERE tenant = $1 AND owner = $2 AND task_id = $3 AND agent = $4
+     FOR UPDATE`;
+
+/** The same by $1 task_no. */
+export const lockByNoStatement = ({ tasks }: TaskTables): string => `
+  SELECT task_no AS "taskNo" FROM ${tasks} WHERE task_no = $1 FOR UPDATE`;
+
+/**
+ * Read under the task lock: the task and its lease as they are now. The lease is locked too, where there is one: a
+ * claim in flight is waited for, and then seen as the lease it made, never as no lease (O55).
+ * $1 task_no.
+ */
+export const decideStatement = (tables: TaskTables): string => `
+  WITH l AS MATERIALIZED (
+    SELECT generation, admitted_version, expires_at, turn_id, holder, attempt
+      FROM ${tables.leases} WHERE task_no = $1 FOR KEY SHARE
+  )
+  SELECT ${storedTask(tables, 't')},
+         l.generation AS "leaseGeneration", l.admitted_version AS "admittedVersion",
+         l.turn_id AS "leaseTurnId", l.holder AS "leaseHolder", l.attempt AS "leaseAttempt",
+         l.expires_at <= clock_timestamp() AS expired
+    FROM ${tables.tasks} AS t LEFT JOIN l ON true
+   WHERE t.task_no = $1`;
+
+/**
+ * A new task's first commit. A taken id inserts nothing, and then nothing else either, since all hangs on \`t\`.
+ * $1 tenant, $2 owner, $3 task id, $4 agent, $5 context id, $6 state, $7 state_version, $8 snapshot, $9 events,
+ * $10 commit id; with a lease $11 kind, $12 turn id, $13 holder, $14 ttl, $15 request, $16 context.
+ */
+export const createStatement = ({ tasks, events, leases }: TaskTables, leased: boolean): string => `
+  WITH t AS (
+    INSERT INTO ${tasks} (tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
+                          snapshot, snapshot_version)
+    VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, cardinality($9::text[]),
+            $8, cardinality($9::text[]))
+    ON CONFLICT (tenant, owner, task_id) DO NOTHING
+    RETURNING task_no
+  ), ${
+    leased
+      ? `l AS (
+    INSERT INTO ${leases} (${leaseColumns})
+    SELECT task_no, $4, $11, $12::uuid, 0, $13, 1, ${leaseExpiry('$14')}, $15, $16, NULL FROM t
+    RETURNING generation
+  ), `
+      : ''
+  }e AS (
+    INSERT INTO ${events} (task_no, version, event, commit_id)
+    SELECT t.task_no, n.version, n.event, $10::uuid FROM t, unnest($9::text[]) WITH ORDINALITY AS n(event, version)
+  )
+  SELECT task_no AS "taskNo"${leased ? ', (SELECT generation FROM l) AS generation' : ''} FROM t`;
+
+/**
+ * I3, I4: every later commit. The task row is locked under the version that the writer knows, then the lease under the
+ * writer's generation with FOR KEY SHARE (stops a claim, lets a renewal pass), and every write hangs on both: a stale
+ * version or a stale lease writes nothing at all. The lease goes with the event that ends the turn (I2).
+ * $1 task_no, $2 expected version, $3 events, $4 commit id, $5 state or null, $6 state_version or null,
+ * $7 snapshot or null; fenced: $8 generation.
+ */
+export const appendStatement = (
+  { tasks, events, leases }: TaskTables,
+  { fenced, endsTurn }: { fenced: boolean; endsTurn: boolean },
+): string => `
+  WITH t AS MATERIALIZED (
+    SELECT task_no FROM ${tasks} WHERE task_no = $1 AND version = $2 FOR UPDATE
+  ), ${
+    fenced
+      ? `l AS MATERIALIZED (
+    SELECT task_no FROM ${leases}
+     WHERE generation = $8 AND task_no = $1 AND (SELECT count(*) FROM t) = 1 FOR KEY SHARE
+  ), `
+      : ''
+  }u AS (
+    UPDATE ${tasks} AS k
+       SET version = k.version + cardinality($3::text[]),
+           state = coalesce($5, k.state),
+           state_since = CASE WHEN $5::text IS NULL THEN k.state_since ELSE clock_timestamp() END,
+           state_version = coalesce($6::integer, k.state_version),
+           snapshot = coalesce($7, k.snapshot),
+           snapshot_version = CASE WHEN $7::text IS NULL THEN k.snapshot_version
+                                   ELSE k.version + cardinality($3::text[]) END,
+           updated_at = clock_timestamp()
+      FROM ${fenced ? 'l' : 't'} AS held
+     WHERE k.task_no = held.task_no
+    RETURNING k.task_no, k.version
+  ), e AS (
+    INSERT INTO ${events} (task_no, version, event, commit_id)
+    SELECT u.task_no, $2 + n.ordinal, n.event, $4::uuid
+      FROM u, unnest($3::text[]) WITH ORDINALITY AS n(event, ordinal)
+  )${
+    endsTurn
+      ? `, d AS (
+    DELETE FROM ${leases} AS x USING u WHERE x.task_no = u.task_no${fenced ? ' AND x.generation = $8' : ''}
+  )`
+      : ''
+  }
+  SELECT version FROM u`;
+
+/** The lease of a follow-up or of a cancel turn, in the transaction that admits it. Columns as in `createStatement`. */
+export const acquireStatement = ({ leases }: TaskTables): string => `
+  INSERT INTO ${leases} (${leaseColumns})
+  VALUES ($1, $2, $3, $4::uuid, $5::integer, $6, 1, ${leaseExpiry('$7')}, $8, $9,
+          CASE WHEN $3 = 'cancel' THEN clock_timestamp() END)
+  RETURNING generation`;
+
+/** Under the task lock: the holder is to cancel. The first request counts. $1 task_no. */
+export const flagCancelStatement = ({ leases }: TaskTables): string => `
+  UPDATE ${leases} SET cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()) WHERE task_no = $1`;
+
+/** $1 task_no, $2 commit id, $3 version before it. */
+export const commitDoneStatement = ({ events }: TaskTables): string => `
+  SELECT max(version) AS version FROM ${events} WHERE task_no = $1 AND version > $3 AND commit_id = $2::uuid`;
+
+/** $1 task_no, $2 after version, $3 limit. */
+export const readEventsStatement = ({ events }: TaskTables): string => `
+  SELECT version, event FROM ${events} WHERE task_no = $1 AND version > $2 ORDER BY version LIMIT $3`;
+
+/** $1 task numbers. */
+export const versionsStatement = ({ tasks }: TaskTables): string => `
+  SELECT task_no AS "taskNo", version FROM ${tasks} WHERE task_no = ANY($1::bigint[])`;
+
+/**
+ * A page of tasks, newest status first; an unchanged task keeps its place between pages.
+ * $1 tenant, $2 owner, $3 agent, $4 context id or null, $5 state or null, $6 status after or null,
+ * $7 and $8 the last row of the page before (state_since, task_no) or null, $9 limit.
+ */
+export const listStatement = (tables: TaskTables): string => `
+  SELECT ${storedTask(tables, 't')}, t.state_since::text AS "stateSince"
+    FROM ${tables.tasks} AS t
+   WHERE ${listFilter}
+     AND ($7::timestamptz IS NULL OR (t.state_since, t.task_no) < ($7::timestamptz, $8::bigint))
+   ORDER BY t.state_since DESC, t.task_no DESC
+   LIMIT $9`;
+
+/** How many tasks match. Parameters $1 to $6 as above. */
+export const countStatement = ({ tasks }: TaskTables): string => `
+  SELECT count(*)::integer AS total FROM ${tasks} AS t WHERE ${listFilter}`;
+
+const listFilter = `t.tenant = $1 AND t.owner = $2 AND t.agent = $3
+     AND ($4::text IS NULL OR t.context_id = $4)
+     AND ($5::text IS NULL OR t.state = $5)
+     AND ($6::timestamptz IS NULL OR t.state_since > $6::timestamptz)`;

@@ -1,0 +1,136 @@
+import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } from '@a2a-js/sdk';
+import type { ServerCallContext, TaskStore } from '@a2a-js/sdk/server';
+import type { LeaseRequest } from '../leases/lease-store.js';
+import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
+
+/** Whose task: everything the library stores is scoped by it. */
+export interface TaskScope {
+  tenant: string;
+  owner: string;
+  taskId: string;
+}
+
+/** A task and where its log stands. */
+export interface StoredTask {
+  /** The store's own key of the task. */
+  taskNo: number;
+  version: number;
+  /** Version of the last status that an executor or the cluster set. */
+  stateVersion: number;
+  task: Task;
+}
+
+/** What ties one write to one attempt at writing it. */
+export interface WriteOptions {
+  /** Bound of the call in ms, so that a write does not outlive the lease that permits it. */
+  timeoutMs?: number;
+}
+
+/** A new task's first commit. */
+export interface CreateOptions extends WriteOptions {
+  contextId: string;
+  /** Identifies this commit: a repetition after a lost answer finds that it was done. */
+  commitId: string;
+  /** JSON of the task after these events (`Task.toJSON`). */
+  snapshot: string;
+  /** The lease of the turn; none where these events already end it, or where leases are off. */
+  lease?: LeaseRequest;
+}
+
+/** What a first commit made. */
+export interface CreatedTask {
+  taskNo: number;
+  version: number;
+  /** Fencing token of the lease, where one was asked for. */
+  generation: number | undefined;
+}
+
+/** A later commit. */
+export interface AppendOptions extends WriteOptions {
+  /** The version that these events follow on. */
+  expectedVersion: number;
+  commitId: string;
+  /** The lease that permits the write. Without one only the version guards it. */
+  generation?: number;
+  /** These events end the turn: the lease goes in the same transaction. */
+  endsTurn: boolean;
+  /** JSON of the task after these events, to renew the snapshot with. */
+  snapshot?: string;
+}
+
+/** What became of a follow-up's message. */
+export type Admission =
+  | { outcome: 'admitted'; generation: number | undefined; stored: StoredTask }
+  | { outcome: 'unknown' }
+  | { outcome: 'terminal'; state: TaskState }
+  | { outcome: 'otherContext'; contextId: string }
+  /** A turn runs; `waiting`: it has said what it needs and is about to let go. */
+  | { outcome: 'busy'; waiting: boolean }
+  /** The lease found has run out: claim and recover it first. */
+  | { outcome: 'abandoned'; taskNo: number };
+
+/** Where a task stands when somebody asks to cancel it. */
+export type CancelRequest =
+  | { outcome: 'unknown' }
+  | { outcome: 'terminal'; stored: StoredTask }
+  /** A turn runs, here or elsewhere: it is told. */
+  | { outcome: 'requested'; taskNo: number; version: number }
+  | { outcome: 'abandoned'; taskNo: number }
+  /** Nobody runs it: the lease of a cancel turn is now ours. */
+  | { outcome: 'admitted'; generation: number | undefined; stored: StoredTask };
+
+/**
+ * Tasks with a dense event log and optimistic locking. Provide your own under this class as the token
+ * (`extraProviders`) to replace it. It is also the SDK's `TaskStore`, for code that uses one: `save` is locked by the
+ * version that the last `load` in the same call context saw, and throws {@link ConcurrentTaskModificationError} where
+ * it is stale. Such a `save` adds and replaces; what it leaves out is kept.
+ */
+export abstract class VersionedTaskStore implements TaskStore {
+  /** Finds a task with everything it holds. */
+  abstract find(scope: TaskScope): Promise<StoredTask | undefined>;
+
+  /** The same by the store's own key, with the scope: what recovery starts from. */
+  abstract findByNo(taskNo: number): Promise<(StoredTask & { scope: TaskScope }) | undefined>;
+
+  /** Stores a new task. Throws {@link ConcurrentTaskModificationError} where the id is taken. */
+  abstract create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask>;
+
+  /**
+   * Appends events and advances the version by their number, or changes nothing at all: throws
+   * {@link ConcurrentTaskModificationError} where the version moved and {@link LeaseLostError} where the generation is
+   * no longer that of the task's lease or the task has ended. Returns the new version.
+   */
+  abstract append(
+    task: { taskNo: number; taskId: string },
+    events: readonly TaskEvent[],
+    options: AppendOptions,
+  ): Promise<number>;
+
+  /** Admits a follow-up: its message and its lease in one transaction, or neither. */
+  abstract admit(
+    scope: TaskScope,
+    message: Message,
+    lease: LeaseRequest | undefined,
+    options?: WriteOptions,
+  ): Promise<Admission>;
+
+  /** Marks a running task for cancellation, or takes the lease of a waiting one. */
+  abstract requestCancel(
+    scope: TaskScope,
+    lease: LeaseRequest | undefined,
+    options?: WriteOptions,
+  ): Promise<CancelRequest>;
+
+  /** Ends a task with this status whoever runs it: takes its lease away. Returns the task as it then stands. */
+  abstract forceEnd(taskNo: number, end: (task: Task) => TaskEvent, options?: WriteOptions): Promise<StoredTask>;
+
+  /** Events after a version, in order, at most `limit`. Fewer only where the log ends. */
+  abstract readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]>;
+
+  /** Current versions of these tasks; one that was deleted is missing. */
+  abstract versions(taskNos: readonly number[]): Promise<Map<number, number>>;
+
+  abstract load(taskId: string, context: ServerCallContext): Promise<Task | undefined>;
+  abstract save(task: Task, context: ServerCallContext): Promise<void>;
+  abstract list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse>;
+}

@@ -1,0 +1,61 @@
+import { Column, CreateDateColumn, Entity, Index, PrimaryColumn, Unique, VersionColumn } from 'typeorm';
+
+/**
+ * One A2A task: where it stands, and a snapshot of what it holds. The event log is the truth, the snapshot a cache of
+ * it. Written by the statements of `task-statements.ts` only: `save()` would not check the version.
+ */
+@Entity({ name: 'a2a_tasks' })
+@Unique(['tenant', 'owner', 'taskId'])
+@Index(['tenant', 'owner', 'agent', 'stateSince', 'taskNo'])
+@Index(['tenant', 'owner', 'agent', 'contextId', 'stateSince', 'taskNo'])
+@Index(['tenant', 'owner', 'agent', 'state', 'stateSince', 'taskNo'])
+export class TaskEntity {
+  /** What the other tables key on. */
+  @PrimaryColumn({ name: 'task_no', type: 'bigint', generated: 'identity', generatedIdentity: 'ALWAYS' })
+  taskNo!: string;
+
+  @Column({ type: 'text' })
+  tenant!: string;
+
+  @Column({ type: 'text' })
+  owner!: string;
+
+  /** The protocol's task id; unique within tenant and owner. */
+  @Column({ name: 'task_id', type: 'text' })
+  taskId!: string;
+
+  @Column({ type: 'text' })
+  agent!: string;
+
+  @Column({ name: 'context_id', type: 'text' })
+  contextId!: string;
+
+  /** The protocol's name of the state, such as `TASK_STATE_WORKING`. */
+  @Column({ type: 'text' })
+  state!: string;
+
+  /** When the last status was stored, by the database's clock. */
+  @Column({ name: 'state_since', type: 'timestamp with time zone' })
+  stateSince!: Date;
+
+  /** Version of the last status that an executor or the cluster set; a user's message never moves it. */
+  @Column({ name: 'state_version', type: 'integer' })
+  stateVersion!: number;
+
+  /** Number of events in the task's log. */
+  @VersionColumn({ type: 'integer' })
+  version!: number;
+
+  @Column({ type: 'text' })
+  snapshot!: string;
+
+  /** The version that the snapshot shows. */
+  @Column({ name: 'snapshot_version', type: 'integer' })
+  snapshotVersion!: number;
+
+  @CreateDateColumn({ name: 'created_at', type: 'timestamp with time zone', default: () => 'clock_timestamp()' })
+  createdAt!: Date;
+
+  @Column({ name: 'updated_at', type: 'timestamp with time zone', default: () => 'clock_timestamp()' })
+  updatedAt!: Date;
+}

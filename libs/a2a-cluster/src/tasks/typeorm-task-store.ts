@@ -1,0 +1,323 @@
+import { randomUUID } from 'node:crypto';
+import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
+import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import type { LeaseRequest } from '../leases/lease-store.js';
+import { applyEvent } from './apply-event.js';
+import { expandTaskEvent } from './expand-task-event.js';
+import { decodePageToken, encodePageToken } from './page-token.js';
+import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
+import { decodeEvent, encodeEvent, encodeTask } from './task-event.codec.js';
+import { type DecisionRow, madeLease, stateOfRow, storedTask, type TaskRow } from './task-rows.js';
+import type { ScopeResolver } from './task-scope.js';
+import * as sql from './task-statements.js';
+import { isInterrupted, isTerminal, stateName } from './task-states.js';
+import {
+  type Admission,
+  type AppendOptions,
+  type CancelRequest,
+  type CreatedTask,
+  type CreateOptions,
+  type StoredTask,
+  type TaskScope,
+  VersionedTaskStore,
+  type WriteOptions,
+} from './task-store.js';
+
+const DEFAULT_PAGE_SIZE = 50;
+
+/** Tasks and their event logs in the app's database. */
+export class TypeOrmTaskStore extends VersionedTaskStore {
+  /** Which version `load` saw, per call and task: the SDK clones tasks, so the task itself cannot carry it. */
+  private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
+
+  constructor(
+    private readonly database: ClusterDatabase,
+    private readonly tables: sql.TaskTables,
+    private readonly agent: string,
+    private readonly scopeOf: ScopeResolver,
+  ) {
+    super();
+  }
+
+  override async find({ tenant, owner, taskId }: TaskScope): Promise<StoredTask | undefined> {
+    const [row] = await this.database.query<TaskRow>(sql.findStatement(this.tables), [
+      tenant,
+      owner,
+      taskId,
+      this.agent,
+    ]);
+    return row && storedTask(row);
+  }
+
+  override async findByNo(taskNo: number): Promise<(StoredTask & { scope: TaskScope }) | undefined> {
+    const [row] = await this.database.query<TaskRow & TaskScope>(sql.findByNoStatement(this.tables), [taskNo]);
+    if (!row) return undefined;
+    const { tenant, owner, taskId } = row;
+    return { ...storedTask(row), scope: { tenant, owner, taskId } };
+  }
+
+  override async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
+    const { tenant, owner, taskId } = scope;
+    const { lease, commitId, contextId, snapshot, timeoutMs } = options;
+    const { state, stateVersion } = lastStatus(events, 0);
+    const [made] = await this.database.query<{ taskNo: string; generation?: string }>(
+      sql.createStatement(this.tables, lease !== undefined),
+      [
+        ...[tenant, owner, taskId, this.agent, contextId, state ?? stateName(0), stateVersion ?? 0],
+        ...[snapshot, events.map(encodeEvent), commitId],
+        ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
+      ],
+      timeoutMs,
+    );
+    if (made) {
+      const generation = made.generation === undefined ? undefined : Number(made.generation);
+      return { taskNo: Number(made.taskNo), version: events.length, generation };
+    }
+    return this.createdBefore(scope, events, options);
+  }
+
+  /** The id is taken: by this very commit, whose answer was lost, or by somebody else. */
+  private createdBefore(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
+    return this.database.transaction(async (tx) => {
+      const row = await this.lockAndRead(tx, scope);
+      if (!row || !(await this.doneVersion(tx, Number(row.taskNo), options.commitId, 0))) {
+        throw new ConcurrentTaskModificationError(scope.taskId, 0);
+      }
+      if (options.lease && !madeLease(row, options.lease)) throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
+      const generation = options.lease ? Number(row.leaseGeneration) : undefined;
+      return { taskNo: Number(row.taskNo), version: events.length, generation };
+    }, options.timeoutMs);
+  }
+
+  override async append(
+    { taskNo, taskId }: { taskNo: number; taskId: string },
+    events: readonly TaskEvent[],
+    options: AppendOptions,
+  ): Promise<number> {
+    const version = await this.tryAppend(this.database, taskNo, events, options);
+    if (version !== undefined) return version;
+    return this.database.transaction(async (tx) => {
+      const row = await this.lockAndRead(tx, taskNo);
+      const done = row && (await this.doneVersion(tx, taskNo, options.commitId, options.expectedVersion));
+      if (done) return done;
+      if (!row) throw new LeaseLostError(taskId, 'the task was deleted');
+      if (isTerminal(stateOfRow(row))) throw new LeaseLostError(taskId, `the task has ended as ${row.state}`);
+      if (options.generation !== undefined && Number(row.leaseGeneration) !== options.generation) {
+        throw new LeaseLostError(taskId, 'another replica has claimed or ended it');
+      }
+      throw new ConcurrentTaskModificationError(taskId, options.expectedVersion);
+    }, options.timeoutMs);
+  }
+
+  /** One round trip: all of it, or undefined and nothing. */
+  private async tryAppend(
+    executor: SqlExecutor,
+    taskNo: number,
+    events: readonly TaskEvent[],
+    { expectedVersion, commitId, generation, endsTurn, snapshot, timeoutMs }: AppendOptions,
+  ): Promise<number | undefined> {
+    const { state, stateVersion } = lastStatus(events, expectedVersion);
+    const fenced = generation !== undefined;
+    const statement = sql.appendStatement(this.tables, { fenced, endsTurn });
+    const params = [
+      ...[taskNo, expectedVersion, events.map(encodeEvent), commitId, state ?? null, stateVersion ?? null],
+      ...[snapshot ?? null, ...(fenced ? [generation] : [])],
+    ];
+    const [row] = await executor.query<{ version: number }>(statement, params, timeoutMs);
+    return row?.version;
+  }
+
+  override admit(
+    scope: TaskScope,
+    message: Message,
+    lease: LeaseRequest | undefined,
+    { timeoutMs }: WriteOptions = {},
+  ): Promise<Admission> {
+    return this.database.transaction<Admission>(async (tx) => {
+      const row = await this.lockAndRead(tx, scope);
+      if (!row) return { outcome: 'unknown' };
+      const taskNo = Number(row.taskNo);
+      if (madeLease(row, lease)) {
+        // Our COMMIT went through, its answer was lost.
+        return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
+      }
+      const state = stateOfRow(row);
+      if (isTerminal(state)) return { outcome: 'terminal', state };
+      if (message.contextId && message.contextId !== row.contextId) {
+        return { outcome: 'otherContext', contextId: row.contextId };
+      }
+      if (row.leaseGeneration !== null) {
+        if (row.expired) return { outcome: 'abandoned', taskNo };
+        return { outcome: 'busy', waiting: isInterrupted(state) && row.stateVersion > (row.admittedVersion ?? 0) };
+      }
+      if (!isInterrupted(state)) return { outcome: 'busy', waiting: false };
+      const stored = storedTask(row);
+      const userMessage = { ...message, contextId: row.contextId, taskId: scope.taskId };
+      const event: TaskEvent = { kind: 'userMessage', userMessage };
+      const append = { expectedVersion: row.version, commitId: randomUUID(), endsTurn: false };
+      const version = await this.tryAppend(tx, taskNo, [event], append);
+      if (version === undefined) throw new ConcurrentTaskModificationError(scope.taskId, row.version);
+      const generation = lease && (await this.acquire(tx, taskNo, version, lease));
+      return { outcome: 'admitted', generation, stored: { ...stored, version, task: applyEvent(stored.task, event) } };
+    }, timeoutMs);
+  }
+
+  override requestCancel(
+    scope: TaskScope,
+    lease: LeaseRequest | undefined,
+    { timeoutMs }: WriteOptions = {},
+  ): Promise<CancelRequest> {
+    return this.database.transaction<CancelRequest>(async (tx) => {
+      const row = await this.lockAndRead(tx, scope);
+      if (!row) return { outcome: 'unknown' };
+      const taskNo = Number(row.taskNo);
+      if (isTerminal(stateOfRow(row))) return { outcome: 'terminal', stored: storedTask(row) };
+      if (madeLease(row, lease)) {
+        return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
+      }
+      if (row.leaseGeneration === null) {
+        const generation = lease && (await this.acquire(tx, taskNo, row.version, lease));
+        return { outcome: 'admitted', generation, stored: storedTask(row) };
+      }
+      // Flagged even where it has run out: should we die now, whoever recovers it cancels instead of failing.
+      await tx.query(sql.flagCancelStatement(this.tables), [taskNo]);
+      return row.expired ? { outcome: 'abandoned', taskNo } : { outcome: 'requested', taskNo, version: row.version };
+    }, timeoutMs);
+  }
+
+  override forceEnd(
+    taskNo: number,
+    end: (task: Task) => TaskEvent,
+    { timeoutMs }: WriteOptions = {},
+  ): Promise<StoredTask> {
+    return this.database.transaction(async (tx) => {
+      const row = await this.lockAndRead(tx, taskNo);
+      if (!row) throw new LeaseLostError(String(taskNo), 'the task was deleted');
+      const stored = storedTask(row);
+      if (isTerminal(stateOfRow(row))) return stored;
+      const event = end(stored.task);
+      const task = applyEvent(stored.task, event);
+      const append = { expectedVersion: row.version, commitId: randomUUID(), endsTurn: true, snapshot: encodeTask(task) };
+      const version = await this.tryAppend(tx, taskNo, [event], append);
+      if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
+      return { taskNo, version, stateVersion: version, task };
+    }, timeoutMs);
+  }
+
+  override async readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
+    const rows = await this.database.query<{ version: number; event: string }>(sql.readEventsStatement(this.tables), [
+      taskNo,
+      afterVersion,
+      limit,
+    ]);
+    return rows.map(({ version, event }) => ({ version, event: decodeEvent(event), bytes: event.length }));
+  }
+
+  override async versions(taskNos: readonly number[]): Promise<Map<number, number>> {
+    const rows = await this.database.query<{ taskNo: string; version: number }>(sql.versionsStatement(this.tables), [
+      taskNos,
+    ]);
+    return new Map(rows.map(({ taskNo, version }) => [Number(taskNo), version]));
+  }
+
+  override async load(taskId: string, context: ServerCallContext): Promise<Task | undefined> {
+    const stored = await this.find(this.scopeOf(context, taskId));
+    if (!stored) return undefined;
+    this.remember(context, stored);
+    return stored.task;
+  }
+
+  override async save(task: Task, context: ServerCallContext): Promise<void> {
+    const scope = this.scopeOf(context, task.id);
+    const seen = this.seen.get(context)?.get(task.id);
+    const commitId = randomUUID();
+    if (!seen) {
+      const { contextId } = task;
+      const snapshot = encodeTask(task);
+      const made = await this.create(scope, [{ kind: 'task', task }], { contextId, commitId, snapshot });
+      this.remember(context, { ...made, stateVersion: 1, task });
+      return;
+    }
+    // What the caller saw is folded anew: it may have changed the task that `load` gave it.
+    const stored = await this.find(scope);
+    if (stored?.version !== seen.version) throw new ConcurrentTaskModificationError(task.id, seen.version);
+    const events = expandTaskEvent(stored.task, task);
+    if (events.length === 0) return;
+    const saved = events.reduce<Task>(applyEvent, stored.task);
+    const endsTurn = isTerminal(saved.status?.state ?? 0);
+    const options = { expectedVersion: seen.version, commitId, endsTurn, snapshot: encodeTask(saved) };
+    const version = await this.append({ taskNo: seen.taskNo, taskId: task.id }, events, options);
+    this.remember(context, { ...seen, version });
+  }
+
+  override async list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
+    const pageSize = params.pageSize ?? DEFAULT_PAGE_SIZE;
+    const { tenant, owner } = this.scopeOf(context, '');
+    const cursor = params.pageToken ? decodePageToken(params.pageToken) : undefined;
+    const filter = [
+      ...[tenant, owner, this.agent, params.contextId || null],
+      params.status ? stateName(params.status) : null,
+      params.statusTimestampAfter ?? null,
+    ];
+    const [rows, [count]] = await Promise.all([
+      this.database.query<TaskRow & { stateSince: string }>(sql.listStatement(this.tables), [
+        ...filter,
+        ...[cursor?.stateSince ?? null, cursor?.taskNo ?? null, pageSize + 1],
+      ]),
+      this.database.query<{ total: number }>(sql.countStatement(this.tables), filter),
+    ]);
+    const page = rows.slice(0, pageSize);
+    const last = rows.length > pageSize ? page.at(-1) : undefined;
+    return {
+      tasks: page.map((row) => {
+        const { task } = storedTask(row);
+        return params.includeArtifacts ? task : { ...task, artifacts: [] };
+      }),
+      nextPageToken: last ? encodePageToken(last) : '',
+      pageSize,
+      totalSize: count?.total ?? 0,
+    };
+  }
+
+  private remember(context: ServerCallContext, stored: StoredTask): void {
+    const versions = this.seen.get(context) ?? new Map<string, StoredTask>();
+    this.seen.set(context, versions.set(stored.task.id, stored));
+  }
+
+  /** The lock first; what is decided from is read after it, by a statement that sees all that came before the lock. */
+  private async lockAndRead(tx: SqlExecutor, which: TaskScope | number): Promise<DecisionRow | undefined> {
+    const [locked] =
+      typeof which === 'number'
+        ? await tx.query<{ taskNo: string }>(sql.lockByNoStatement(this.tables), [which])
+        : await tx.query<{ taskNo: string }>(sql.lockStatement(this.tables), [
+            ...[which.tenant, which.owner, which.taskId, this.agent],
+          ]);
+    if (!locked) return undefined;
+    const [row] = await tx.query<DecisionRow>(sql.decideStatement(this.tables), [locked.taskNo]);
+    return row;
+  }
+
+  private async acquire(tx: SqlExecutor, taskNo: number, version: number, lease: LeaseRequest): Promise<number> {
+    const { kind, turnId, holder, ttlMs, request, context } = lease;
+    const [row] = await tx.query<{ generation: string }>(sql.acquireStatement(this.tables), [
+      ...[taskNo, this.agent, kind, turnId, version, holder, ttlMs, request, context],
+    ]);
+    return Number(row?.generation);
+  }
+
+  private async doneVersion(tx: SqlExecutor, taskNo: number, commitId: string, after: number): Promise<number | null> {
+    const statement = sql.commitDoneStatement(this.tables);
+    const [row] = await tx.query<{ version: number | null }>(statement, [taskNo, commitId, after]);
+    return row?.version ?? null;
+  }
+}
+
+/** The status that a batch leaves behind, and the version that set it. */
+function lastStatus(events: readonly TaskEvent[], before: number): { state?: string; stateVersion?: number } {
+  const at = events.findLastIndex((event) => stateSetBy(event) !== undefined);
+  const state = at < 0 ? undefined : stateSetBy(events[at]!);
+  return state === undefined ? {} : { state: stateName(state), stateVersion: before + at + 1 };
+}

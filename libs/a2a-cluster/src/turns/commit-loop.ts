@@ -1,0 +1,284 @@
+import { randomUUID } from 'node:crypto';
+import { type Message, type Task, TaskState } from '@a2a-js/sdk';
+import { isPassing } from '../database/database-errors.js';
+import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import type { LeaseRequest } from '../leases/lease-store.js';
+import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { applyEvent } from '../tasks/apply-event.js';
+import { beginTask, expandTaskEvent } from '../tasks/expand-task-event.js';
+import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
+import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
+import { endsTurn, isTerminal } from '../tasks/task-states.js';
+import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import { Deferred } from './deferred.js';
+
+/** A snapshot is renewed once the log behind it is as long as it is, and not before this. */
+const MIN_TAIL_BYTES = 64 * 1024;
+const FIRST_BACKOFF_MS = 20;
+const MAX_BACKOFF_MS = 1_000;
+
+interface Queued {
+  event: TaskEvent;
+  bytes: number;
+}
+
+/** What a turn writes to, and under what. */
+export interface CommitTarget {
+  scope: TaskScope;
+  contextId: string;
+  userMessage: Message | undefined;
+  /** The lease that the first commit of a new task brings with it. */
+  lease: LeaseRequest | undefined;
+  /** The task that a follow-up was admitted to. */
+  admitted?: { stored: StoredTask; generation: number | undefined };
+}
+
+/** What the commit loop asks of the lease, and tells of it. */
+export interface LeaseView {
+  /** Monotonic time until which a write may be tried; for a new task, given when its first commit was first tried. */
+  deadline(firstTriedAt: number): number;
+  /** The first commit of a new task has brought its lease. */
+  acquired(generation: number, sentAt: number): void;
+}
+
+/** What a commit has made durable. */
+export interface Committed {
+  taskNo: number;
+  version: number;
+  /** The state that the last status in it set, if it set one. */
+  state: TaskState | undefined;
+  /** The task after it; only where it ended the turn, since more may be queued otherwise. */
+  ended: Task | undefined;
+}
+
+/**
+ * One turn's way into the event log. Events queue up synchronously; one loop takes everything queued, commits it in one
+ * transaction, tells the streams, and repeats. The lease goes in the commit of the event that ends the turn.
+ */
+export class CommitLoop {
+  private queue: Queued[] = [];
+  private pumping = Promise.resolve();
+  private isPumping = false;
+  private task: Task | undefined;
+  private taskNo: number | undefined;
+  private generation: number | undefined;
+  private version = 0;
+  private tailBytes = 0;
+  private snapshotBytes = 0;
+  private endQueued = false;
+  private refusal: LeaseLostError | undefined;
+  private firstTriedAt: number | undefined;
+
+  /** Bytes of events that wait to be stored. */
+  queuedBytes = 0;
+  /** The last state that this turn itself published. */
+  published: TaskState | undefined;
+  /** Set while the task is being canceled: then only a terminal status ends the turn. */
+  canceling = false;
+
+  /** Resolves with the first commit, rejects if there never is one. */
+  readonly first = new Deferred<Committed>();
+  /** Resolves once an event that ends the turn is queued. */
+  readonly sealed = new Deferred<void>();
+
+  constructor(
+    private readonly target: CommitTarget,
+    private readonly tasks: VersionedTaskStore,
+    private readonly stream: TaskEventStream,
+    private readonly lease: LeaseView,
+    private readonly onCommitted: (committed: Committed) => void,
+  ) {
+    if (!target.admitted) return;
+    const { stored, generation } = target.admitted;
+    this.task = stored.task;
+    this.taskNo = stored.taskNo;
+    this.version = stored.version;
+    this.generation = generation;
+    this.snapshotBytes = MIN_TAIL_BYTES;
+  }
+
+  /** No more events: one that ends the turn is queued or stored, or the lease is lost. */
+  get isSealed(): boolean {
+    return this.endQueued || this.refusal !== undefined;
+  }
+
+  /** The task as published so far; undefined while a new task has published nothing. */
+  get current(): Task | undefined {
+    return this.task;
+  }
+
+  get key(): { taskNo: number; generation: number | undefined; version: number } | undefined {
+    return this.taskNo === undefined
+      ? undefined
+      : { taskNo: this.taskNo, generation: this.generation, version: this.version };
+  }
+
+  /** An ending event is on its way into the database or there: the lease may be gone because of us. */
+  get isEnding(): boolean {
+    return this.endQueued;
+  }
+
+  /** Queues a copy of an event. False where the turn has ended and the event changes nothing any more. */
+  add(published: TaskEvent): boolean {
+    if (this.isSealed) return false;
+    for (const event of this.completed(published)) {
+      const queued = copyEvent(event);
+      this.task = applyEvent(this.task, queued.event);
+      this.queue.push(queued);
+      this.queuedBytes += queued.bytes;
+      const state = stateSetBy(queued.event);
+      if (state === undefined) continue;
+      this.published = state;
+      if (isTerminal(state) || (endsTurn(state) && !this.canceling)) {
+        this.endQueued = true;
+        this.sealed.resolve();
+        break;
+      }
+    }
+    if (this.queue.length > 0 && !this.isPumping) this.pumping = this.pump();
+    return true;
+  }
+
+  /** Refuses everything from here on, queued events included. */
+  refuse(refusal: LeaseLostError): void {
+    if (this.refusal) return;
+    this.refusal = refusal;
+    this.queue = [];
+    this.queuedBytes = 0;
+    this.first.reject(refusal);
+    this.sealed.resolve();
+  }
+
+  /** Waits until all that is queued is stored. */
+  async drained(): Promise<void> {
+    while (this.isPumping) await this.pumping;
+    if (this.refusal) throw this.refusal;
+  }
+
+  /** A published event as the log takes it: a new task begins with a Task, a later Task becomes its differences. */
+  private completed(event: TaskEvent): TaskEvent[] {
+    const { scope, contextId, userMessage } = this.target;
+    if (event.kind === 'task') {
+      if (this.task) return expandTaskEvent(this.task, event.task, userMessage);
+      return [userMessage ? { kind: 'task', task: beginTask(event.task, scope.taskId, contextId, userMessage) } : event];
+    }
+    if (this.task) return [event];
+    const status = { state: TaskState.TASK_STATE_SUBMITTED, message: undefined, timestamp: new Date().toISOString() };
+    const task: Task = {
+      ...{ id: scope.taskId, contextId, status, artifacts: [], metadata: undefined },
+      history: userMessage ? [userMessage] : [],
+    };
+    return [{ kind: 'task', task }, event];
+  }
+
+  private async pump(): Promise<void> {
+    this.isPumping = true;
+    while (this.queue.length > 0 && !this.refusal) {
+      const batch = this.queue;
+      this.queue = [];
+      try {
+        await this.commit(batch);
+      } catch (error) {
+        this.refuse(
+          error instanceof LeaseLostError
+            ? error
+            : new LeaseLostError(this.target.scope.taskId, 'the database refuses its events', { cause: error }),
+        );
+      }
+    }
+    // In the same step as the last look at the queue: an event that comes now starts the loop again.
+    this.isPumping = false;
+  }
+
+  private async commit(batch: Queued[]): Promise<void> {
+    const events = batch.map(({ event }) => event);
+    const bytes = batch.reduce((sum, queued) => sum + queued.bytes, 0);
+    const ends = this.endQueued && this.queue.length === 0;
+    const outgrown = this.tailBytes + bytes >= Math.max(MIN_TAIL_BYTES, this.snapshotBytes);
+    // Nothing was queued since the batch was taken, so the task is what these events make of it.
+    const snapshot = ends || outgrown || this.taskNo === undefined ? this.takeSnapshot(bytes) : undefined;
+    if (snapshot === undefined) this.tailBytes += bytes;
+    const before = await this.store(batch, ends, snapshot);
+    const taskNo = this.taskNo!;
+    this.queuedBytes -= bytes;
+    const stored = batch.map((queued, at): VersionedTaskEvent => ({ version: before + at + 1, ...queued }));
+    this.stream.committed(taskNo, stored);
+    const state = events.map(stateSetBy).findLast((set) => set !== undefined);
+    const committed: Committed = { taskNo, version: this.version, state, ended: ends ? this.task : undefined };
+    this.first.resolve(committed);
+    this.onCommitted(committed);
+  }
+
+  private takeSnapshot(bytes: number): string {
+    const snapshot = encodeTask(this.task!);
+    this.snapshotBytes = Math.max(snapshot.length, bytes);
+    this.tailBytes = 0;
+    return snapshot;
+  }
+
+  /** Stores a batch, whatever it takes until the deadline. Returns the version before it. */
+  private async store(batch: Queued[], ends: boolean, snapshot: string | undefined): Promise<number> {
+    const events = batch.map(({ event }) => event);
+    const commitId = randomUUID();
+    let backoffMs = FIRST_BACKOFF_MS;
+    for (;;) {
+      const sentAt = performance.now();
+      this.firstTriedAt ??= sentAt;
+      const timeoutMs = this.lease.deadline(this.firstTriedAt) - sentAt;
+      if (this.refusal) throw this.refusal;
+      if (timeoutMs <= 0) throw this.lost('its events could not be stored before it ran out');
+      try {
+        return await this.tryStore(events, { commitId, ends, snapshot, timeoutMs, sentAt });
+      } catch (error) {
+        if (error instanceof ConcurrentTaskModificationError && this.taskNo !== undefined) {
+          snapshot = await this.reload(batch, snapshot !== undefined);
+        } else if (isPassing(error)) {
+          await new Promise((resolve) => setTimeout(resolve, backoffMs));
+          backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
+        } else throw error;
+      }
+    }
+  }
+
+  private async tryStore(
+    events: TaskEvent[],
+    attempt: { commitId: string; ends: boolean; snapshot: string | undefined; timeoutMs: number; sentAt: number },
+  ): Promise<number> {
+    const { commitId, ends, snapshot, sentAt } = attempt;
+    const { scope, contextId, lease } = this.target;
+    const bound = Number.isFinite(attempt.timeoutMs) ? { timeoutMs: Math.ceil(attempt.timeoutMs) } : {};
+    if (this.taskNo === undefined) {
+      const options = { contextId, commitId, snapshot: snapshot ?? '', ...(lease && !ends && { lease }), ...bound };
+      const made = await this.tasks.create(scope, events, options);
+      this.taskNo = made.taskNo;
+      this.version = made.version;
+      this.generation = made.generation;
+      if (made.generation !== undefined) this.lease.acquired(made.generation, sentAt);
+      return 0;
+    }
+    const before = this.version;
+    this.version = await this.tasks.append({ taskNo: this.taskNo, taskId: scope.taskId }, events, {
+      ...{ expectedVersion: before, commitId, endsTurn: ends, ...bound },
+      ...(this.generation !== undefined && { generation: this.generation }),
+      ...(snapshot !== undefined && { snapshot }),
+    });
+    return this.version - events.length;
+  }
+
+  /** Somebody saved the task beside the turn, which still holds its lease: what is queued follows on that. */
+  private async reload(batch: Queued[], withSnapshot: boolean): Promise<string | undefined> {
+    const stored = await this.tasks.find(this.target.scope);
+    if (!stored) throw this.lost('the task was deleted');
+    if (isTerminal(stored.task.status?.state ?? 0)) throw this.lost('the task has ended');
+    this.version = stored.version;
+    this.task = batch.reduce<Task>((task, { event }) => applyEvent(task, event), stored.task);
+    const snapshot = withSnapshot ? encodeTask(this.task) : undefined;
+    this.task = this.queue.reduce<Task>((task, { event }) => applyEvent(task, event), this.task);
+    return snapshot;
+  }
+
+  private lost(detail: string): LeaseLostError {
+    return new LeaseLostError(this.target.scope.taskId, detail);
+  }
+}

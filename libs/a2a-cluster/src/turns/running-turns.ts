@@ -1,0 +1,55 @@
+import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
+import type { TurnExecution } from './turn-execution.js';
+
+/** The turns that run on this replica. */
+export class RunningTurns {
+  private readonly running = new Set<TurnExecution>();
+  private readonly waiting = new Set<() => void>();
+  private draining = false;
+
+  get isDraining(): boolean {
+    return this.draining;
+  }
+
+  get size(): number {
+    return this.running.size;
+  }
+
+  /** Throws {@link ReplicaDrainingError} once the replica shuts down. */
+  assertOpen(): void {
+    if (this.draining) throw new ReplicaDrainingError();
+  }
+
+  add(execution: TurnExecution): void {
+    this.assertOpen();
+    this.running.add(execution);
+  }
+
+  delete(execution: TurnExecution): void {
+    this.running.delete(execution);
+    if (this.running.size > 0) return;
+    for (const resolve of this.waiting) resolve();
+    this.waiting.clear();
+  }
+
+  [Symbol.iterator](): IterableIterator<TurnExecution> {
+    return this.running.values();
+  }
+
+  /** Takes no more turns. */
+  close(): void {
+    this.draining = true;
+  }
+
+  /** Waits until none runs, or until `timeoutMs` have passed. True if none runs. */
+  async idle(timeoutMs: number): Promise<boolean> {
+    if (this.running.size === 0) return true;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.waiting.add(resolve);
+      timer = setTimeout(resolve, timeoutMs);
+    });
+    clearTimeout(timer);
+    return this.running.size === 0;
+  }
+}

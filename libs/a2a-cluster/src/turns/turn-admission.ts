@@ -1,0 +1,156 @@
+import { SendMessageRequest } from '@a2a-js/sdk';
+import { RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
+import { isPassing } from '../database/database-errors.js';
+import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
+import type { Heartbeat } from '../leases/heartbeat.js';
+import type { LeaseRequest } from '../leases/lease-store.js';
+import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { copyTask } from '../tasks/task-event.codec.js';
+import { isTerminal, stateName } from '../tasks/task-states.js';
+import type { Admission, StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
+import { CommitLoop, type Committed } from './commit-loop.js';
+import type { ContextCodec } from './context-codec.js';
+import type { Admitted, TurnExecution } from './turn-execution.js';
+import type { TurnOptions } from './turn-options.js';
+
+/** How often a follow-up looks whether the turn before it has let go, in ms. */
+const LOOK_INTERVAL_MS = 50;
+
+/** Recovers what a dead replica left of a task, so that a follow-up or a cancel can go on. */
+export type AbandonedTurnRecovery = (taskNo: number) => Promise<void>;
+
+/**
+ * Decides whether a turn may run (I1): a follow-up by the state of its task and lease, under the task's row lock; a new
+ * task at once, since nobody else knows its id.
+ */
+export class TurnAdmission {
+  private recoverAbandoned: AbandonedTurnRecovery = () => Promise.resolve();
+
+  constructor(
+    private readonly tasks: VersionedTaskStore,
+    private readonly stream: TaskEventStream,
+    /** None where leases are off. */
+    private readonly heartbeat: Heartbeat | undefined,
+    private readonly codec: ContextCodec,
+    private readonly holderId: string,
+    private readonly options: TurnOptions,
+  ) {}
+
+  /** Recovery builds on turns, so it is introduced after both are made. */
+  onAbandoned(recover: AbandonedTurnRecovery): void {
+    this.recoverAbandoned = recover;
+  }
+
+  /** Admits the turn or throws the protocol's error for why not; then nothing was changed. */
+  async admit(execution: TurnExecution, preAdmitted?: Admitted): Promise<void> {
+    const lease = this.leaseRequest(execution);
+    const admitted = preAdmitted ?? (execution.subject.followUp ? await this.admitFollowUp(execution, lease) : undefined);
+    this.open(execution, lease, admitted);
+    this.limit(execution);
+  }
+
+  /** The lease that a turn asks for. */
+  leaseRequest(execution: TurnExecution): LeaseRequest | undefined {
+    if (!this.heartbeat) return undefined;
+    const { kind, request, callContext } = execution.subject;
+    return {
+      kind,
+      turnId: execution.turnId,
+      holder: this.holderId,
+      ttlMs: this.heartbeat.times.ttlMs,
+      request: request ? JSON.stringify(SendMessageRequest.toJSON(request)) : null,
+      context: this.codec.encode(callContext),
+    };
+  }
+
+  private async admitFollowUp(execution: TurnExecution, lease: LeaseRequest | undefined): Promise<Admitted> {
+    const { taskId } = execution;
+    const giveUpAt = performance.now() + (this.heartbeat?.times.heartbeatIntervalMs ?? 0);
+    for (;;) {
+      const sentAt = performance.now();
+      const admission = await this.tryAdmit(execution, lease);
+      switch (admission.outcome) {
+        case 'admitted':
+          return { stored: admission.stored, generation: admission.generation, sentAt };
+        case 'unknown':
+          throw new TaskNotFoundError(`Task not found: ${taskId}`);
+        case 'terminal':
+          throw new UnsupportedOperationError(
+            `Task ${taskId} has ended as ${stateName(admission.state)} and takes no more messages.`,
+          );
+        case 'otherContext':
+          throw new RequestMalformedError(
+            `message.contextId is not the one of task ${taskId}, which is ${admission.contextId}.`,
+          );
+        case 'abandoned':
+          await this.recoverAbandoned(admission.taskNo);
+          break;
+        case 'busy':
+          if (!admission.waiting || performance.now() >= giveUpAt) {
+            throw new UnsupportedOperationError(`Task ${taskId} is being worked on and takes no message now.`);
+          }
+          await new Promise((resolve) => setTimeout(resolve, LOOK_INTERVAL_MS));
+      }
+    }
+  }
+
+  /** One try, repeated once if its answer was lost: by the turn id the store finds what it has done. */
+  private async tryAdmit(execution: TurnExecution, lease: LeaseRequest | undefined): Promise<Admission> {
+    const { scope, request } = execution.subject;
+    const message = request!.message!;
+    try {
+      return await this.tasks.admit(scope, message, lease);
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      return this.tasks.admit(scope, message, lease);
+    }
+  }
+
+  /** Opens the way into the event log and starts to keep the lease alive. */
+  private open(execution: TurnExecution, lease: LeaseRequest | undefined, admitted: Admitted | undefined): void {
+    const { scope, contextId, request, kind } = execution.subject;
+    const { heartbeat } = this;
+    const hold = (generation: number, sentAt: number): void => {
+      execution.lease = heartbeat?.hold(generation, sentAt, execution);
+    };
+    if (admitted?.generation !== undefined) hold(admitted.generation, admitted.sentAt);
+    // A copy, since the loop folds what follows into its own; the first answer shows the task as it was admitted.
+    const firstTask = admitted && copyTask(admitted.stored.task);
+    execution.loop = new CommitLoop(
+      { scope, contextId, userMessage: request?.message, lease, ...(admitted && { admitted }) },
+      this.tasks,
+      this.stream,
+      {
+        deadline: (firstTriedAt) => execution.lease?.deadline ?? heartbeat?.deadlineFrom(firstTriedAt) ?? Infinity,
+        acquired: hold,
+      },
+      (committed) => onCommitted(execution, committed, admitted?.stored.version ?? 0, firstTask),
+    );
+    execution.loop.canceling = kind === 'cancel';
+    execution.admittedTask = admitted && firstTask && { ...admitted.stored, task: firstTask };
+    execution.loop.first.promise.catch((error: unknown) => execution.opened.reject(error));
+  }
+
+  /** I6: an executor that never settles is stopped all the same. */
+  private limit(execution: TurnExecution): void {
+    const { maxTurnDurationMs } = this.options;
+    if (!Number.isFinite(maxTurnDurationMs)) return;
+    execution.timer = setTimeout(
+      () => execution.abort(new TurnTimeoutError(execution.taskId, maxTurnDurationMs)),
+      maxTurnDurationMs,
+    );
+  }
+}
+
+function onCommitted(
+  execution: TurnExecution,
+  { taskNo, version, state, ended }: Committed,
+  fromVersion: number,
+  task: StoredTask['task'] | undefined,
+): void {
+  execution.opened.resolve({ taskNo, version: fromVersion, task });
+  if (ended) {
+    execution.lease?.drop();
+    execution.ended.resolve({ kind: 'ended', taskNo, version, task: ended });
+  } else if (state !== undefined && !isTerminal(state)) execution.onState(state, taskNo);
+}

@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto';
+import { type Message, type SendMessageRequest, type Task, TaskState } from '@a2a-js/sdk';
+import type { AgentExecutor, ServerCallContext } from '@a2a-js/sdk/server';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import type { TurnAbortedError } from '../errors/turn-aborted.error.js';
+import type { HeldLease, LeaseHolder } from '../leases/heartbeat.js';
+import type { TurnKind } from '../leases/lease-store.js';
+import type { StoredTask, TaskScope } from '../tasks/task-store.js';
+import type { CommitLoop } from './commit-loop.js';
+import { Deferred } from './deferred.js';
+import { Turn } from './turn.js';
+
+/** How a turn went, for those who wait for it. */
+export type TurnEnd =
+  /** The agent answered with a message; there is no task to look at, or it was left as it was. */
+  | { kind: 'message'; message: Message }
+  /** The turn's last event is stored, at this version; `task` is the task as it then stood. */
+  | { kind: 'ended'; taskNo: number; version: number; task: Task }
+  /** Another replica decides how the task ends. */
+  | { kind: 'lost'; taskNo: number | undefined };
+
+/** What a turn is about. */
+export interface TurnSubject {
+  kind: TurnKind;
+  scope: TaskScope;
+  contextId: string;
+  callContext: ServerCallContext;
+  /** The message's request; none in a cancel turn. */
+  request: SendMessageRequest | undefined;
+  /** A follow-up, to a task that is there. */
+  followUp: boolean;
+}
+
+/** A task that a turn may run on, and the lease under which. */
+export interface Admitted {
+  stored: StoredTask;
+  generation: number | undefined;
+  /** Monotonic time at which the statement that admitted it was sent. */
+  sentAt: number;
+}
+
+/** Everything one running turn consists of. Its executor sees the {@link Turn} part. */
+export class TurnExecution extends Turn implements LeaseHolder {
+  readonly turnId = randomUUID();
+  readonly attempt = 1;
+  readonly taskId: string;
+  readonly contextId: string;
+  private readonly aborting = new AbortController();
+
+  /** Resolves when what the message is about is durable: the follow-up is admitted, or the new task is stored. */
+  readonly opened = new Deferred<{ taskNo: number; version: number; task: Task | undefined } | { message: Message }>();
+  readonly ended = new Deferred<TurnEnd>();
+  /** Resolves when the turn has asked for authentication, which a blocking send does not wait beyond. */
+  readonly authRequired = new Deferred<{ taskNo: number }>();
+  /** Resolves when the executor's own promise has settled, however late. */
+  readonly settled = new Deferred<void>();
+
+  loop: CommitLoop | undefined;
+  lease: HeldLease | undefined;
+  /** The executor, and the instance of it that this turn uses. */
+  executor: AgentExecutor | undefined;
+  /** The answer that is a message. */
+  reply: Message | undefined;
+  /** Why publishing failed on our side: the turn ends FAILED with it whatever the executor does. */
+  defect: Error | undefined;
+  /** A cancel turn was admitted with the request for it. */
+  preAdmitted: Admitted | undefined;
+  /** A follow-up's task as it was admitted. */
+  admittedTask: StoredTask | undefined;
+  /** Ends a turn that takes too long. */
+  timer: NodeJS.Timeout | undefined;
+  /** Running once the cancel request is known here. */
+  cancellation: Promise<void> | undefined;
+
+  constructor(
+    readonly subject: TurnSubject,
+    /** Starts `cancellation`. */
+    private readonly startCancellation: (execution: TurnExecution) => Promise<void>,
+  ) {
+    super();
+    this.taskId = subject.scope.taskId;
+    this.contextId = subject.contextId;
+  }
+
+  get signal(): AbortSignal {
+    return this.aborting.signal;
+  }
+
+  get fencingToken(): number | undefined {
+    return this.loop?.key?.generation;
+  }
+
+  override assertHeld(): void {
+    this.checkDeadline();
+    if (this.signal.aborted) throw this.signal.reason;
+  }
+
+  override async flush(): Promise<void> {
+    await this.loop?.drained();
+  }
+
+  abort(reason: TurnAbortedError): void {
+    if (!this.signal.aborted) this.aborting.abort(reason);
+  }
+
+  /** Whether the lease can still be relied on; gives it up if not. */
+  checkDeadline(): boolean {
+    if (!this.lease || this.lease.isLive()) return true;
+    this.lease.drop();
+    this.onLost('it could not be renewed in time');
+    return false;
+  }
+
+  onLost(detail: string): void {
+    // Our own ending commit takes the lease away: only that commit's answer tells.
+    if (this.loop?.isEnding) return;
+    const lost = new LeaseLostError(this.taskId, detail);
+    this.loop?.refuse(lost);
+    this.abort(lost);
+  }
+
+  onState(state: TaskState, taskNo: number): void {
+    if (state === TaskState.TASK_STATE_AUTH_REQUIRED) this.authRequired.resolve({ taskNo });
+  }
+
+  onCancelRequested(): void {
+    if (this.subject.kind === 'message') this.cancellation ??= this.startCancellation(this);
+  }
+}

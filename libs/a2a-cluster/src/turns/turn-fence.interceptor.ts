@@ -1,0 +1,41 @@
+import type { CallHandler, ExecutionContext, NestInterceptor } from '@nestjs/common';
+import { defer, last, lastValueFrom, Observable, race } from 'rxjs';
+import { runInTurn } from './current-turn.js';
+import type { FencedEventBus } from './fenced-event-bus.js';
+import type { TurnAdmission } from './turn-admission.js';
+import type { ExecutionOutcome, TurnConclusion } from './turn-conclusion.js';
+import type { TurnExecution } from './turn-execution.js';
+
+/**
+ * The outermost interceptor of every turn. What is inside it, the users' interceptors and the executor, runs only once
+ * the turn is admitted, only while it may, and is over only when everything it published is stored.
+ */
+export class TurnFenceInterceptor implements NestInterceptor {
+  constructor(
+    private readonly admission: TurnAdmission,
+    private readonly conclusion: TurnConclusion,
+  ) {}
+
+  intercept(context: ExecutionContext, next: CallHandler): Observable<void> {
+    const { execution } = context.getArgByIndex<FencedEventBus>(1);
+    return defer(async () => {
+      await this.admission.admit(execution, execution.preAdmitted);
+      const outcome = await runInTurn(execution, () => settle(execution, next));
+      await this.conclusion.conclude(execution, outcome);
+    });
+  }
+}
+
+/** Whichever comes first: the executor comes back, or the turn is stopped. */
+function settle({ signal }: TurnExecution, next: CallHandler): Promise<ExecutionOutcome> {
+  const stopped = new Observable<never>((subscriber) => {
+    const stop = (): void => subscriber.error(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener('abort', stop, { once: true });
+    return () => signal.removeEventListener('abort', stop);
+  });
+  return lastValueFrom(race(stopped, defer(() => next.handle()).pipe(last(undefined, undefined)))).then(
+    () => ({ kind: 'returned' }),
+    (error: unknown) => ({ kind: 'threw', error }),
+  );
+}

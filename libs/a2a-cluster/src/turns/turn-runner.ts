@@ -1,0 +1,120 @@
+import { Logger } from '@nestjs/common';
+import type { SendMessageRequest, Task } from '@a2a-js/sdk';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
+import { TaskCanceledError } from '../errors/task-canceled.error.js';
+import type { TaskScope } from '../tasks/task-store.js';
+import type { ExecutorInvoker } from './executor-invoker.js';
+import type { Invocation } from './executor-provider.js';
+import { FencedEventBus } from './fenced-event-bus.js';
+import type { RunningTurns } from './running-turns.js';
+import { canceled } from './status-events.js';
+import { type Admitted, TurnExecution, type TurnSubject } from './turn-execution.js';
+import type { TurnOptions } from './turn-options.js';
+import { TurnRequestContext } from './turn-request-context.js';
+
+/** A message that wants a turn. */
+export interface MessageTurn {
+  scope: TaskScope;
+  contextId: string;
+  callContext: ServerCallContext;
+  request: SendMessageRequest;
+  /** The task it is a follow-up to, as it was looked up. */
+  task: Task | undefined;
+  referenceTasks: Task[] | undefined;
+}
+
+/** Starts turns and sees them through. */
+export class TurnRunner {
+  private readonly logger = new Logger('A2AClusterTurn');
+  private readonly buses = new WeakMap<TurnExecution, { bus: FencedEventBus; invocation: Invocation }>();
+
+  constructor(
+    private readonly invoker: ExecutorInvoker,
+    private readonly running: RunningTurns,
+    private readonly options: TurnOptions,
+  ) {}
+
+  /** Starts the turn of a message. Whether it was admitted, and how it ends, is told by the execution's promises. */
+  start({ scope, contextId, callContext, request, task, referenceTasks }: MessageTurn): TurnExecution {
+    const execution = this.create({ kind: 'message', scope, contextId, callContext, request, followUp: !!task });
+    const context = new TurnRequestContext(execution, request, callContext, task, referenceTasks);
+    void this.run(execution, context, async (invocation, bus) => {
+      await this.invoker.guard(invocation, 'execute', [context, bus]);
+      await this.invoker.execute(invocation, context, bus);
+    });
+    return execution;
+  }
+
+  /** The execution of a cancel turn: its lease is asked for in the request to cancel. */
+  prepareCancel(scope: TaskScope, contextId: string, callContext: ServerCallContext): TurnExecution {
+    return this.create({ kind: 'cancel', scope, contextId, callContext, request: undefined, followUp: true });
+  }
+
+  /** Runs a cancel turn whose lease was acquired: the executor may clean up, and CANCELED is written in any case. */
+  startCancel(execution: TurnExecution, admitted: Admitted): void {
+    execution.preAdmitted = admitted;
+    const { callContext } = execution.subject;
+    const timer = setTimeout(
+      () => execution.abort(new TaskCanceledError(execution.taskId)),
+      this.options.cancelTimeoutMs,
+    );
+    void this.run(execution, callContext, (invocation, bus) => this.invoker.executeCancel(invocation, callContext, bus));
+    void execution.ended.promise.catch(() => undefined).finally(() => clearTimeout(timer));
+  }
+
+  /** Asks the executor's guards whether this caller may cancel. */
+  async guardCancel(taskId: string, callContext: ServerCallContext): Promise<void> {
+    const invocation = await this.invoker.prepare(callContext);
+    await this.invoker.guard(invocation, 'cancelTask', [taskId, undefined, callContext]);
+  }
+
+  /** Lets running turns end by themselves for a while, then stops and ends them. No new ones are taken. */
+  async drain(): Promise<void> {
+    this.running.close();
+    if (await this.running.idle(this.options.drainTimeoutMs)) return;
+    this.logger.warn(`Stopping ${this.running.size} turns that outlast the drain time.`);
+    for (const execution of this.running) execution.abort(new ReplicaShutdownError(execution.taskId));
+    if (await this.running.idle(this.options.cancelTimeoutMs)) return;
+    this.logger.error(`${this.running.size} turns could not be ended; other replicas will find their leases expired.`);
+  }
+
+  private create(subject: TurnSubject): TurnExecution {
+    this.running.assertOpen();
+    return new TurnExecution(subject, (execution) => this.cancelRunning(execution));
+  }
+
+  private async run(
+    execution: TurnExecution,
+    request: unknown,
+    steps: (invocation: Invocation, bus: FencedEventBus) => Promise<void>,
+  ): Promise<void> {
+    this.running.add(execution);
+    try {
+      const invocation = await this.invoker.prepare(request);
+      const bus = new FencedEventBus(execution, this.options.maxQueuedBytes);
+      this.buses.set(execution, { bus, invocation });
+      await steps(invocation, bus);
+    } catch (error) {
+      execution.opened.reject(error);
+      execution.ended.reject(error);
+    } finally {
+      this.running.delete(execution);
+    }
+  }
+
+  /** The holder's side of a cancel: tell the executor, give it a while, and write CANCELED if nobody else did. */
+  private async cancelRunning(execution: TurnExecution): Promise<void> {
+    const { loop, taskId, contextId, subject } = execution;
+    const entry = this.buses.get(execution);
+    if (!loop || !entry) return;
+    loop.canceling = true;
+    execution.abort(new TaskCanceledError(taskId));
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<void>((resolve) => (timer = setTimeout(resolve, this.options.cancelTimeoutMs)));
+    const cleanUp = this.invoker.cancel(entry.invocation, subject.callContext, entry.bus);
+    await Promise.race([Promise.all([cleanUp, execution.settled.promise]), loop.sealed.promise, timeout]);
+    clearTimeout(timer);
+    loop.add(canceled({ taskId, contextId }));
+  }
+}
