@@ -59,15 +59,15 @@ export class AbandonedTaskSweeper {
 
   /** One failing task does not stop the others. */
   private async recoverAll(batch: ClaimedLease[], sentAt: number, result: SweepResult): Promise<void> {
-    const left = [...batch];
+    const left = batch.map((claimed) => ({ claimed, held: this.recovery.hold(claimed, sentAt) }));
     const worker = async (): Promise<void> => {
-      for (let claimed = left.shift(); claimed; claimed = left.shift()) {
+      for (let next = left.shift(); next; next = left.shift()) {
         try {
-          result[await this.recovery.recover(claimed, sentAt)] += 1;
+          result[await this.recovery.recover(next.claimed, next.held)] += 1;
         } catch (error) {
           result.errors += 1;
           const detail = error instanceof Error ? error.stack : String(error);
-          this.logger.error(`Task number ${claimed.taskNo} was abandoned and could not be ended: ${detail}`);
+          this.logger.error(`Task number ${next.claimed.taskNo} was abandoned and could not be ended: ${detail}`);
         }
       }
     };

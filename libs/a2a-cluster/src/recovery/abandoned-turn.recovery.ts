@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
-import type { Heartbeat, LeaseHolder } from '../leases/heartbeat.js';
+import type { Heartbeat, HeldLease, LeaseHolder } from '../leases/heartbeat.js';
 import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
@@ -17,7 +17,8 @@ export const RECOVERY_METADATA_KEY = 'a2a-cluster/recovery';
 /** What became of an abandoned turn. */
 export type RecoveryOutcome = 'failed' | 'canceled' | 'dropped' | 'lost';
 
-const BETWEEN_CLAIM_AND_RENEWAL: LeaseHolder = { onLost: () => undefined, onCancelRequested: () => undefined };
+/** A recovery has nothing to stop: what it writes is fenced, and a cancel asked for meanwhile finds the task ended. */
+const NOBODY_TO_TELL: LeaseHolder = { onLost: () => undefined, onCancelRequested: () => undefined };
 
 /**
  * Ends what a dead replica left, under a lease that was claimed for it. The lease is kept alive meanwhile: if this
@@ -36,13 +37,17 @@ export class AbandonedTurnRecovery {
     const sentAt = performance.now();
     const { holderId: holder, times } = this.heartbeat;
     const [claimed] = await this.leases.claim({ holder, ttlMs: times.ttlMs, limit: 1, taskNo });
-    if (claimed) await this.recover(claimed, sentAt);
+    if (claimed) await this.recover(claimed, this.hold(claimed, sentAt));
     return claimed !== undefined;
   }
 
+  /** Keeps a claimed lease alive from the claim on, however long its turn has to wait for the others of its batch. */
+  hold(claimed: ClaimedLease, sentAt: number): HeldLease {
+    return this.heartbeat.hold(claimed.generation, sentAt, NOBODY_TO_TELL);
+  }
+
   /** Brings a claimed turn to its end. Throws only what the next sweep may overcome: the lease then runs out again. */
-  async recover(claimed: ClaimedLease, claimSentAt: number): Promise<RecoveryOutcome> {
-    const held = this.heartbeat.hold(claimed.generation, claimSentAt, BETWEEN_CLAIM_AND_RENEWAL);
+  async recover(claimed: ClaimedLease, held: HeldLease): Promise<RecoveryOutcome> {
     try {
       for (;;) {
         const stored = await this.tasks.findByNo(claimed.taskNo);

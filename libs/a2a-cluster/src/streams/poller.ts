@@ -3,18 +3,22 @@ import { Logger } from '@nestjs/common';
 /** A look at the database that makes lost wake-ups cost no more than the poll interval. */
 export type PollJob = () => Promise<void>;
 
-/** One timer for everything that is polled; a round never overlaps the one before. */
+interface Entry {
+  job: PollJob;
+  running: Promise<void> | undefined;
+}
+
+/** One timer for everything that is polled. No job overlaps itself, and none waits for a slow other. */
 export class Poller {
   private readonly logger = new Logger('A2AClusterPoller');
-  private readonly jobs: PollJob[] = [];
+  private readonly jobs: Entry[] = [];
   private timer: NodeJS.Timeout | undefined;
-  private running: Promise<void> | undefined;
   private stopped = false;
 
   constructor(readonly intervalMs: number) {}
 
   register(job: PollJob): void {
-    this.jobs.push(job);
+    this.jobs.push({ job, running: undefined });
   }
 
   start(): void {
@@ -22,23 +26,24 @@ export class Poller {
     this.timer = setInterval(() => void this.runOnce(), this.intervalMs);
   }
 
-  /** One round of every job. A failure is logged: the next round tries again. */
-  runOnce(): Promise<void> {
-    this.running ??= this.round().finally(() => (this.running = undefined));
-    return this.running;
+  /** One round of every job; one that still runs is joined. A failure is logged: the next round tries again. */
+  async runOnce(): Promise<void> {
+    await Promise.all(this.jobs.map((entry) => (entry.running ??= this.run(entry))));
   }
 
   async stop(): Promise<void> {
     this.stopped = true;
     clearInterval(this.timer);
-    await this.running;
+    await Promise.all(this.jobs.map(({ running }) => running));
   }
 
-  private async round(): Promise<void> {
-    for (const result of await Promise.allSettled(this.jobs.map((job) => job()))) {
-      if (result.status === 'rejected' && !this.stopped) {
-        this.logger.warn(`A poll failed, the next one follows: ${String(result.reason)}`);
-      }
+  private async run(entry: Entry): Promise<void> {
+    try {
+      await entry.job();
+    } catch (error) {
+      if (!this.stopped) this.logger.warn(`A poll failed, the next one follows: ${String(error)}`);
+    } finally {
+      entry.running = undefined;
     }
   }
 }

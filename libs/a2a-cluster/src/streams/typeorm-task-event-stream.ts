@@ -36,8 +36,11 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
   ) {
     super();
     setMaxListeners(0, this.closing.signal);
-    if (notify) this.channel = new NotifyChannel(database, tasksTable, timeoutMs, (taskNos) => this.wake(taskNos));
     poller.register(() => this.poll());
+    if (!notify) return;
+    const channel = new NotifyChannel(database, tasksTable, timeoutMs, (taskNos) => this.wake(taskNos));
+    poller.register(() => channel.runOnce());
+    this.channel = channel;
   }
 
   override async *follow(
@@ -102,7 +105,6 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
 
   /** One statement for all followed tasks: whose log is longer than what this replica has seen of it? */
   private async poll(): Promise<void> {
-    await this.channel?.runOnce();
     if (this.followed.size === 0) return;
     const polled = [...this.followed];
     const versions = await this.tasks.versions(polled.map(([taskNo]) => taskNo));

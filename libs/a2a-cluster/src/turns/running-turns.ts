@@ -21,7 +21,6 @@ export class RunningTurns {
   }
 
   add(execution: TurnExecution): void {
-    this.assertOpen();
     this.running.add(execution);
   }
 

@@ -32,7 +32,6 @@ export class TurnAdmission {
     /** None where leases are off. */
     private readonly heartbeat: Heartbeat | undefined,
     private readonly codec: ContextCodec,
-    private readonly holderId: string,
     private readonly options: TurnOptions,
   ) {}
 
@@ -56,7 +55,7 @@ export class TurnAdmission {
     return {
       kind,
       turnId: execution.turnId,
-      holder: this.holderId,
+      holder: this.heartbeat.holderId,
       ttlMs: this.heartbeat.times.ttlMs,
       request: request ? JSON.stringify(SendMessageRequest.toJSON(request)) : null,
       context: this.codec.encode(callContext),

@@ -37,6 +37,7 @@ export class TurnRunner {
 
   /** Starts the turn of a message. Whether it was admitted, and how it ends, is told by the execution's promises. */
   start({ scope, contextId, callContext, request, task, referenceTasks }: MessageTurn): TurnExecution {
+    this.running.assertOpen();
     const execution = this.create({ kind: 'message', scope, contextId, callContext, request, followUp: !!task });
     const context = new TurnRequestContext(execution, request, callContext, task, referenceTasks);
     void this.run(execution, context, async (invocation, bus) => {
@@ -80,7 +81,6 @@ export class TurnRunner {
   }
 
   private create(subject: TurnSubject): TurnExecution {
-    this.running.assertOpen();
     return new TurnExecution(subject, (execution) => this.cancelRunning(execution));
   }
 

@@ -1,0 +1,20 @@
+import { CreateA2AClusterTables1796000000000 } from './database/migrations/1796000000000-create-a2a-cluster-tables.js';
+import { EffectEntity } from './effects/effect.entity.js';
+import { LeaseEntity } from './leases/lease.entity.js';
+import { PushConfigEntity } from './push/push-config.entity.js';
+import { MessageReceiptEntity } from './tasks/message-receipt.entity.js';
+import { TaskEventEntity } from './tasks/task-event.entity.js';
+import { TaskEntity } from './tasks/task.entity.js';
+
+/** The library's entities, for `entities` of the app's DataSource. */
+export const A2A_CLUSTER_ENTITIES = [
+  TaskEntity,
+  TaskEventEntity,
+  LeaseEntity,
+  EffectEntity,
+  MessageReceiptEntity,
+  PushConfigEntity,
+];
+
+/** The library's migrations, for `migrations` of the app's DataSource. */
+export const A2A_CLUSTER_MIGRATIONS = [CreateA2AClusterTables1796000000000];

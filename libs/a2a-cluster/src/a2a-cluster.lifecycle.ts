@@ -1,0 +1,95 @@
+import type {
+  BeforeApplicationShutdown,
+  OnApplicationBootstrap,
+  OnModuleDestroy,
+  OnModuleInit,
+} from '@nestjs/common';
+import type { HttpAdapterHost } from '@nestjs/core';
+import { AgentCard } from '@a2a-js/sdk';
+import type { A2ARequestHandler } from '@a2a-js/sdk/server';
+import { agentCardHandler } from '@a2a-js/sdk/server/express';
+import type { DataSource } from 'typeorm';
+import { requireTables } from './a2a-cluster.schema-check.js';
+import { ClusterOptionsError } from './errors/cluster-options.error.js';
+import type { Heartbeat } from './leases/heartbeat.js';
+import type { LeaseStore } from './leases/lease-store.js';
+import type { TransportPaths } from './protocol/transport-paths.js';
+import type { SweepTrigger } from './recovery/sweep-trigger.js';
+import type { Poller } from './streams/poller.js';
+import type { TaskEventStream } from './streams/task-event-stream.js';
+import type { ExecutorProvider } from './turns/executor-provider.js';
+import type { TurnRunner } from './turns/turn-runner.js';
+
+/** What starts and stops with the app. */
+export interface LifecycleParts {
+  dataSource: DataSource;
+  executor: ExecutorProvider;
+  adapterHost: HttpAdapterHost;
+  requestHandler: A2ARequestHandler;
+  transports: TransportPaths;
+  runner: TurnRunner;
+  stream: TaskEventStream;
+  poller: Poller;
+  leases: LeaseStore;
+  /** None where leases are off. */
+  heartbeat: Heartbeat | null;
+  sweep: SweepTrigger | null;
+}
+
+/**
+ * The only class with Nest's lifecycle hooks. Everything that touches the database is done by the end of
+ * beforeApplicationShutdown: after it TypeORM closes the DataSource.
+ */
+export class A2AClusterLifecycle
+  implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
+{
+  constructor(private readonly parts: LifecycleParts) {}
+
+  async onModuleInit(): Promise<void> {
+    this.parts.executor.verify();
+    await requireTables(this.parts.dataSource);
+    this.serveAgentCard();
+  }
+
+  async onApplicationBootstrap(): Promise<void> {
+    const { poller, heartbeat, sweep } = this.parts;
+    // Before the first request: whoever subscribes then hears of other replicas at once.
+    await poller.runOnce();
+    poller.start();
+    heartbeat?.start();
+    sweep?.start();
+  }
+
+  /** Drains while HTTP still serves, renewals go on, and streams are told how their turns end. */
+  async onModuleDestroy(): Promise<void> {
+    await this.parts.runner.drain();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    const { poller, heartbeat, sweep, stream, leases } = this.parts;
+    await sweep?.stop();
+    await Promise.all([poller.stop(), heartbeat?.stop()]);
+    await stream.close();
+    await leases.close();
+  }
+
+  /** At the root, outside of the global prefix and of guards, behind the app's own middleware (CORS). */
+  private serveAgentCard(): void {
+    const { adapterHost, requestHandler, transports } = this.parts;
+    // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- an application context has no adapter
+    const type = adapterHost.httpAdapter?.getType?.();
+    if (!type) return;
+    const served = [transports.jsonRpc, transports.rest, transports.agentCard].some((path) => path !== false);
+    if (type !== 'express' && served) {
+      throw ClusterOptionsError.rule(
+        'transports',
+        type,
+        "the SDK's transports are made for Express: use @nestjs/platform-express, or set jsonRpc, rest and agentCard to false",
+      );
+    }
+    if (transports.agentCard === false) return;
+    const json = async (): Promise<AgentCard> =>
+      AgentCard.toJSON(await requestHandler.getAgentCard()) as unknown as AgentCard;
+    adapterHost.httpAdapter.use(transports.agentCard, agentCardHandler({ agentCardProvider: json }));
+  }
+}

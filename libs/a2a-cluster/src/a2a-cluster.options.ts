@@ -1,0 +1,227 @@
+import type { AgentCard, AgentCardSignatureGenerator } from '@a2a-js/sdk';
+import { type ExtendedAgentCardProvider, type OwnerResolver, resolveUserScope } from '@a2a-js/sdk/server';
+import type { UserBuilder } from '@a2a-js/sdk/server/express';
+import type { InjectionToken, ModuleMetadata, Provider, Type } from '@nestjs/common';
+import type { AgentExecutor } from '@a2a-js/sdk/server';
+import { ClusterOptionsError } from './errors/cluster-options.error.js';
+import type { LeaseTimes } from './leases/heartbeat.js';
+import type { AgentCardInput } from './protocol/agent-cards.js';
+import type { GuardInput } from './protocol/controllers.js';
+import { normalizedPath, type TransportPaths } from './protocol/transport-paths.js';
+import { userFromRequest } from './protocol/user-builder.js';
+import type { SweeperOptions } from './recovery/sweeper-options.js';
+import { type ContextCodec, defaultContextCodec } from './turns/context-codec.js';
+import type { TurnOptions } from './turns/turn-options.js';
+
+/** Options that Nest fixes before asynchronous options arrive; given beside `useFactory` in `forRootAsync`. */
+export interface A2AClusterStaticOptions {
+  /**
+   * The agent: a class, which Nest makes with `imports` in sight, or the token of a provider that one of the modules in
+   * `imports` exports. Required.
+   */
+  executor: Type<AgentExecutor> | InjectionToken;
+  /** Modules whose exports the executor and the guards need. Default: none. */
+  imports?: ModuleMetadata['imports'];
+  /** Appended last, and so the way to replace a store: `{ provide: LeaseStore, useClass: … }`. Default: none. */
+  extraProviders?: Provider[];
+  /** Whether the exports are visible in every module. Default: false. */
+  isGlobal?: boolean;
+  /** Name of the TypeORM DataSource. Default: the default one. */
+  dataSource?: string;
+  /** Which agent this replica serves, where several share the tables. Default: `default`. */
+  agentId?: string;
+  /** Paths and body limit. Defaults: `/a2a/jsonrpc`, `/a2a/rest`, `/.well-known/agent-card.json`, 10 MiB. */
+  transports?: Partial<TransportPaths>;
+  /** Guards of the library's controllers, instances or classes. Default: none. */
+  guards?: GuardInput[];
+}
+
+/** Options of the cluster; durations in ms. */
+export interface A2AClusterOptions {
+  /** What the agent says of itself. `supportedInterfaces` may be left out: it follows from the URL and the transports. */
+  agentCard: AgentCardInput;
+  /** The URL that clients reach all replicas under, without the global prefix. Needed for a card without interfaces. */
+  publicUrl?: string;
+  /** The card that authenticated callers may ask for. Default: none. */
+  extendedAgentCard?: AgentCard | ExtendedAgentCardProvider;
+  /** Signs the cards. Default: unsigned. */
+  cardSignature?: AgentCardSignatureGenerator;
+  /** Whether parts in media types that the card does not name are refused. Default: false, as in the SDK. */
+  validateInputModes?: boolean;
+  /**
+   * How leases are kept. `ttlMs` bounds how long a dead replica's task seems alive; a third of it is the longest
+   * heartbeat interval, so that two renewals may fail. Defaults: 30 000 and 120 000, the long side of what job queues
+   * use, since a false alarm costs a task. `false`: no leases and no sweeper, for a single replica.
+   */
+  leases?: Partial<LeaseTimes> | false;
+  /** Defaults: intervalMs 30 000, batchSize 100, policy `fail`, maxAttempts 3, maxConcurrentRecoveries 4. */
+  sweeper?: Partial<SweeperOptions>;
+  streams?: {
+    /** What a lost wake-up costs at most. Default: 1 000. */
+    pollIntervalMs?: number;
+    /** Wake-ups by LISTEN and NOTIFY. Turn it off behind a pooler that does not carry them. Default: true. */
+    notify?: boolean;
+    /** How long events stay in the log once nothing needs them. Default: 3 600 000. */
+    retentionMs?: number;
+  };
+  /**
+   * Defaults: maxTurnDurationMs 24 h (`Infinity`: none), unfinishedTurn `fail`, drainTimeoutMs 10 000, cancelTimeoutMs
+   * 5 000, maxQueuedBytes 64 MiB, messageIdWindowMs 5 min.
+   */
+  turns?: Partial<TurnOptions> & { messageIdWindowMs?: number };
+  /** After how long a task that waits for its client is ended FAILED. Default: never. */
+  interruptedTaskTimeoutMs?: number;
+  /** Who calls. Default: what guards and middleware left in `req.user`. */
+  userBuilder?: UserBuilder;
+  /** Whose task it is. Default: the SDK's `resolveUserScope`, the user's name. */
+  ownerResolver?: OwnerResolver;
+  /** How the call context survives with the lease. Default: tenant, user name, protocol version, extensions. */
+  contextCodec?: ContextCodec;
+  /** Whether the app's global guards, interceptors and filters run around turns too. Default: false. */
+  globalEnhancers?: boolean;
+}
+
+/** What `forRootAsync`'s `useClass` and `useExisting` implement. */
+export interface A2AClusterOptionsFactory {
+  createA2AClusterOptions(): A2AClusterOptions | Promise<A2AClusterOptions>;
+}
+
+/** The options with every default in place. */
+export interface ResolvedOptions extends Omit<A2AClusterOptions, 'leases' | 'sweeper' | 'streams' | 'turns'> {
+  leases: LeaseTimes | false;
+  sweeper: SweeperOptions | false;
+  streams: { pollIntervalMs: number; notify: boolean; retentionMs: number };
+  turns: TurnOptions & { messageIdWindowMs: number };
+  userBuilder: UserBuilder;
+  ownerResolver: OwnerResolver;
+  contextCodec: ContextCodec;
+  validateInputModes: boolean;
+  globalEnhancers: boolean;
+}
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Fills the defaults in and checks all rules. Throws {@link ClusterOptionsError}. */
+export function resolveOptions(given: A2AClusterOptions): ResolvedOptions {
+  // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- a factory in JavaScript may give nothing
+  const options = given ?? ({} as A2AClusterOptions);
+  if (options.leases === false && options.sweeper) {
+    throw ClusterOptionsError.rule('sweeper', options.sweeper, 'without leases (leases: false) there is nothing to sweep');
+  }
+  const resolved: ResolvedOptions = {
+    ...options,
+    leases: options.leases !== false && { ...LEASE_DEFAULTS, ...given_(options.leases) },
+    sweeper: options.leases !== false && { ...SWEEPER_DEFAULTS, ...given_(options.sweeper) },
+    streams: { ...STREAM_DEFAULTS, ...given_(options.streams) },
+    turns: { ...TURN_DEFAULTS, ...given_(options.turns) },
+    userBuilder: options.userBuilder ?? userFromRequest,
+    ownerResolver: options.ownerResolver ?? resolveUserScope,
+    contextCodec: options.contextCodec ?? defaultContextCodec,
+    validateInputModes: options.validateInputModes ?? false,
+    globalEnhancers: options.globalEnhancers ?? false,
+  };
+  check(resolved);
+  return resolved;
+}
+
+/** The transports with every default in place; `transports` is static, so it is checked where the module is made. */
+export function resolveTransports(given: Partial<TransportPaths> = {}): TransportPaths {
+  const paths = { ...TRANSPORT_DEFAULTS, ...given_(given) };
+  for (const name of ['jsonRpc', 'rest', 'agentCard'] as const) {
+    const path: unknown = paths[name];
+    if (path === false) continue;
+    if (typeof path !== 'string' || normalizedPath(path) === '') {
+      throw ClusterOptionsError.rule(`transports.${name}`, path, 'it must be a path such as /a2a, or false');
+    }
+    paths[name] = normalizedPath(path);
+  }
+  requireWhole('transports.bodyLimitBytes', paths.bodyLimitBytes, 1, Number.MAX_SAFE_INTEGER);
+  return paths;
+}
+
+const LEASE_DEFAULTS: LeaseTimes = { heartbeatIntervalMs: 30_000, ttlMs: 120_000 };
+const SWEEPER_DEFAULTS: SweeperOptions = {
+  ...{ intervalMs: 30_000, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
+};
+const STREAM_DEFAULTS = { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000 };
+const TURN_DEFAULTS: ResolvedOptions['turns'] = {
+  maxTurnDurationMs: 24 * 3_600_000,
+  unfinishedTurn: 'fail',
+  drainTimeoutMs: 10_000,
+  cancelTimeoutMs: 5_000,
+  maxQueuedBytes: 64 * 1024 * 1024,
+  messageIdWindowMs: 5 * 60_000,
+};
+const TRANSPORT_DEFAULTS: TransportPaths = {
+  jsonRpc: '/a2a/jsonrpc',
+  rest: '/a2a/rest',
+  agentCard: '/.well-known/agent-card.json',
+  bodyLimitBytes: 10 * 1024 * 1024,
+};
+
+/** Without the keys that were given as undefined, which would undo defaults. */
+function given_<T extends object>(options: T | undefined): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(options ?? {}).filter(([, value]) => value !== undefined)) as never;
+}
+
+function check(options: ResolvedOptions): void {
+  const { leases, sweeper, streams, turns, interruptedTaskTimeoutMs } = options;
+  checkCard(options);
+  if (leases) {
+    requireDuration('leases.heartbeatIntervalMs', leases.heartbeatIntervalMs);
+    requireDuration('leases.ttlMs', leases.ttlMs);
+    if (leases.heartbeatIntervalMs > leases.ttlMs / 3) {
+      throw ClusterOptionsError.rule(
+        'leases.heartbeatIntervalMs',
+        leases.heartbeatIntervalMs,
+        `it must be at most a third of leases.ttlMs (${leases.ttlMs}), so that one failed renewal does not lose the lease`,
+      );
+    }
+  }
+  if (sweeper) {
+    requireDuration('sweeper.intervalMs', sweeper.intervalMs);
+    requireWhole('sweeper.batchSize', sweeper.batchSize, 1, 10_000);
+    requireWhole('sweeper.maxAttempts', sweeper.maxAttempts, 1, 1_000_000);
+    requireWhole('sweeper.maxConcurrentRecoveries', sweeper.maxConcurrentRecoveries, 1, 1_000_000);
+    requireOneOf('sweeper.policy', sweeper.policy, ['fail']);
+  }
+  requireDuration('streams.pollIntervalMs', streams.pollIntervalMs);
+  requireDuration('streams.retentionMs', streams.retentionMs);
+  if (turns.maxTurnDurationMs !== Infinity) requireDuration('turns.maxTurnDurationMs', turns.maxTurnDurationMs);
+  requireOneOf('turns.unfinishedTurn', turns.unfinishedTurn, ['fail', 'complete']);
+  requireWhole('turns.drainTimeoutMs', turns.drainTimeoutMs, 0, MAX_TIMER_MS);
+  requireDuration('turns.cancelTimeoutMs', turns.cancelTimeoutMs);
+  requireWhole('turns.maxQueuedBytes', turns.maxQueuedBytes, 1, Number.MAX_SAFE_INTEGER);
+  requireWhole('turns.messageIdWindowMs', turns.messageIdWindowMs, 0, MAX_TIMER_MS);
+  if (interruptedTaskTimeoutMs !== undefined) requireDuration('interruptedTaskTimeoutMs', interruptedTaskTimeoutMs);
+}
+
+function checkCard({ agentCard, publicUrl }: ResolvedOptions): void {
+  // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- options may come from JavaScript
+  if (!agentCard || typeof agentCard !== 'object' || !agentCard.name) {
+    throw ClusterOptionsError.rule('agentCard', agentCard, 'the agent needs a card with at least a name');
+  }
+  if (publicUrl !== undefined && !URL.canParse(publicUrl)) {
+    throw ClusterOptionsError.rule('publicUrl', publicUrl, 'it must be an absolute URL such as https://agent.example.com');
+  }
+  if (publicUrl === undefined && !agentCard.supportedInterfaces?.length) {
+    throw ClusterOptionsError.rule(
+      'publicUrl',
+      publicUrl,
+      'a card without supportedInterfaces needs the URL under which clients reach the agent',
+    );
+  }
+}
+
+/** Above 2^31 - 1 ms a timer fires at once. */
+const requireDuration = (option: string, value: unknown): void => requireWhole(option, value, 1, MAX_TIMER_MS);
+
+function requireWhole(option: string, value: unknown, min: number, max: number): void {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return;
+  throw ClusterOptionsError.rule(option, value, `it must be a whole number from ${min} to ${max}`);
+}
+
+function requireOneOf(option: string, value: unknown, allowed: string[]): void {
+  if (typeof value === 'string' && allowed.includes(value)) return;
+  throw ClusterOptionsError.rule(option, value, `it must be one of ${allowed.map((one) => `'${one}'`).join(', ')}`);
+}

@@ -1,0 +1,55 @@
+export { A2AClusterModule } from './a2a-cluster.module.js';
+export type { A2AClusterOptions, A2AClusterOptionsFactory, A2AClusterStaticOptions } from './a2a-cluster.options.js';
+export { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from './a2a-cluster.entities.js';
+export { A2A_REQUEST_HANDLER } from './a2a-cluster.constants.js';
+
+export { currentTurn } from './turns/current-turn.js';
+export { Turn } from './turns/turn.js';
+export { TurnRequestContext } from './turns/turn-request-context.js';
+export { A2A_CONTEXT_TYPE } from './turns/executor-provider.js';
+export { type ContextCodec, defaultContextCodec } from './turns/context-codec.js';
+export type { TurnOptions } from './turns/turn-options.js';
+
+export {
+  type Admission,
+  type AppendOptions,
+  type CancelRequest,
+  type CreatedTask,
+  type CreateOptions,
+  type StoredTask,
+  type TaskScope,
+  VersionedTaskStore,
+  type WriteOptions,
+} from './tasks/task-store.js';
+export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event.js';
+export {
+  type ClaimedLease,
+  type ClaimRequest,
+  type LeaseRequest,
+  LeaseStore,
+  type RenewedLease,
+  type TurnKind,
+} from './leases/lease-store.js';
+export type { LeaseTimes } from './leases/heartbeat.js';
+export { TaskEventStream, type WakeupListener } from './streams/task-event-stream.js';
+
+export { AbandonedTaskSweeper, type SweepResult } from './recovery/abandoned-task.sweeper.js';
+export { RECOVERY_METADATA_KEY, type RecoveryOutcome } from './recovery/abandoned-turn.recovery.js';
+export type { SweeperOptions } from './recovery/sweeper-options.js';
+
+export type { AgentCardInput } from './protocol/agent-cards.js';
+export type { GuardInput } from './protocol/controllers.js';
+export type { TransportPaths } from './protocol/transport-paths.js';
+
+export { ClusterOptionsError } from './errors/cluster-options.error.js';
+export { ConcurrentTaskModificationError } from './errors/concurrent-task-modification.error.js';
+export { DatabaseTimeoutError } from './errors/database-timeout.error.js';
+export { EventLogGapError } from './errors/event-log-gap.error.js';
+export { LeaseLostError } from './errors/lease-lost.error.js';
+export { NoCurrentTurnError } from './errors/no-current-turn.error.js';
+export { ReplicaDrainingError } from './errors/replica-draining.error.js';
+export { ReplicaShutdownError } from './errors/replica-shutdown.error.js';
+export { TaskCanceledError } from './errors/task-canceled.error.js';
+export { type TurnAbortCode, TurnAbortedError } from './errors/turn-aborted.error.js';
+export { TurnOverflowError } from './errors/turn-overflow.error.js';
+export { TurnTimeoutError } from './errors/turn-timeout.error.js';

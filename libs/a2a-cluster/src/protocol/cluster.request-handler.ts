@@ -1,0 +1,218 @@
+import { randomUUID } from 'node:crypto';
+import { Logger } from '@nestjs/common';
+import type {
+  AgentCard,
+  CancelTaskRequest,
+  GetExtendedAgentCardRequest,
+  GetTaskRequest,
+  ListTaskPushNotificationConfigsResponse,
+  ListTasksRequest,
+  ListTasksResponse,
+  Message,
+  SendMessageRequest,
+  StreamResponse,
+  SubscribeToTaskRequest,
+  Task,
+  TaskPushNotificationConfig,
+} from '@a2a-js/sdk';
+import {
+  A2AError,
+  ExtendedAgentCardNotConfiguredError,
+  PushNotificationNotSupportedError,
+  TaskNotFoundError,
+  UnsupportedOperationError,
+} from '@a2a-js/sdk/errors';
+import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
+import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
+import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { toStreamResponse } from '../tasks/task-event.js';
+import type { ScopeResolver } from '../tasks/task-scope.js';
+import { isTerminal, stateName } from '../tasks/task-states.js';
+import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import type { TurnExecution } from '../turns/turn-execution.js';
+import type { TurnRunner } from '../turns/turn-runner.js';
+import type { AgentCards } from './agent-cards.js';
+import {
+  checkListTasks,
+  checkScope,
+  requireExtensions,
+  requireId,
+  requireInputModes,
+  requireMessage,
+  withHistory,
+} from './request-validation.js';
+import { paced } from './response-flow.js';
+import type { TaskCancellation } from './task-cancellation.js';
+import type { TurnAnswers } from './turn-answers.js';
+
+/** The protocol's operations, answered alike by every replica. */
+export class ClusterRequestHandler implements A2ARequestHandler {
+  private readonly logger = new Logger(ClusterRequestHandler.name);
+
+  constructor(
+    private readonly cards: AgentCards,
+    private readonly tasks: VersionedTaskStore,
+    private readonly stream: TaskEventStream,
+    private readonly runner: TurnRunner,
+    private readonly answers: TurnAnswers,
+    private readonly cancellation: TaskCancellation,
+    private readonly scopeOf: ScopeResolver,
+    private readonly validateInputModes: boolean,
+  ) {}
+
+  getAgentCard(): Promise<AgentCard> {
+    return this.cards.card();
+  }
+
+  getAuthenticatedExtendedAgentCard(_params: GetExtendedAgentCardRequest, context: ServerCallContext): Promise<AgentCard> {
+    return this.answer(async () => {
+      const { capabilities } = await this.cards.card();
+      if (!capabilities?.extendedAgentCard) throw new UnsupportedOperationError('The agent has no extended card.');
+      const card = await this.cards.extendedCard(context);
+      if (!card) throw new ExtendedAgentCardNotConfiguredError();
+      return card;
+    });
+  }
+
+  sendMessage(params: SendMessageRequest, context: ServerCallContext): Promise<Message | Task> {
+    return this.answer(async () => {
+      const turn = await this.begin(params, context);
+      const { configuration } = params;
+      const result = await (configuration?.returnImmediately ? this.answers.first(turn) : this.answers.final(turn));
+      return 'messageId' in result ? result : withHistory(result, configuration?.historyLength);
+    });
+  }
+
+  sendMessageStream(params: SendMessageRequest, context: ServerCallContext): AsyncGenerator<StreamResponse, void> {
+    return this.answerStream(async function* (this: ClusterRequestHandler, gone) {
+      await this.requireStreaming();
+      const turn = await this.begin(params, context);
+      for await (const response of this.answers.streamed(turn, gone)) {
+        if (response.payload?.$case !== 'task') yield response;
+        else yield taskResponse(withHistory(response.payload.value, params.configuration?.historyLength));
+      }
+    });
+  }
+
+  getTask(params: GetTaskRequest, context: ServerCallContext): Promise<Task> {
+    return this.answer(async () => {
+      const { task } = await this.require(params.id, context);
+      return withHistory(task, params.historyLength);
+    });
+  }
+
+  listTasks(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
+    return this.answer(async () => {
+      checkListTasks(params);
+      this.scope(context, '');
+      const response = await this.tasks.list(params, context);
+      return { ...response, tasks: response.tasks.map((task) => withHistory(task, params.historyLength)) };
+    });
+  }
+
+  cancelTask(params: CancelTaskRequest, context: ServerCallContext): Promise<Task> {
+    return this.answer(async () => {
+      const { task } = await this.require(params.id, context);
+      if (!isTerminal(task.status?.state ?? 0)) await this.runner.guardCancel(task.id, context);
+      return this.cancellation.cancel(this.scope(context, params.id), task.contextId, context);
+    });
+  }
+
+  resubscribe(params: SubscribeToTaskRequest, context: ServerCallContext): AsyncGenerator<StreamResponse, void> {
+    return this.answerStream(async function* (this: ClusterRequestHandler, gone) {
+      await this.requireStreaming();
+      const { task, taskNo, version } = await this.require(params.id, context);
+      const state = task.status?.state ?? 0;
+      if (isTerminal(state)) {
+        throw new UnsupportedOperationError(`Task ${task.id} has ended as ${stateName(state)}: there is nothing to follow.`);
+      }
+      yield taskResponse(task);
+      for await (const { event } of this.stream.follow(taskNo, version, gone)) {
+        const response = toStreamResponse(event);
+        if (response) yield response;
+      }
+    });
+  }
+
+  createTaskPushNotificationConfig(): Promise<TaskPushNotificationConfig> {
+    return Promise.reject(new PushNotificationNotSupportedError());
+  }
+
+  getTaskPushNotificationConfig(): Promise<TaskPushNotificationConfig> {
+    return Promise.reject(new PushNotificationNotSupportedError());
+  }
+
+  listTaskPushNotificationConfigs(): Promise<ListTaskPushNotificationConfigsResponse> {
+    return Promise.reject(new PushNotificationNotSupportedError());
+  }
+
+  deleteTaskPushNotificationConfig(): Promise<void> {
+    return Promise.reject(new PushNotificationNotSupportedError());
+  }
+
+  /** Checks a message and starts its turn. */
+  private async begin(params: SendMessageRequest, context: ServerCallContext): Promise<TurnExecution> {
+    const message = requireMessage(params);
+    const card = await this.cards.card();
+    if (this.validateInputModes) requireInputModes(card, message);
+    requireExtensions(card, context);
+    const scope = this.scope(context, message.taskId || randomUUID());
+    const task = message.taskId ? (await this.require(message.taskId, context)).task : undefined;
+    const contextId = task?.contextId ?? (message.contextId || randomUUID());
+    const referenceTasks = await this.referenceTasks(message.referenceTaskIds, context);
+    // What the client claims to be its context is compared under the task's lock; the executor gets the true one.
+    const request = { ...params, message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId } };
+    return this.runner.start({ scope, contextId, callContext: context, request, task, referenceTasks });
+  }
+
+  private async referenceTasks(ids: string[], context: ServerCallContext): Promise<Task[] | undefined> {
+    if (ids.length === 0) return undefined;
+    const found = await Promise.all(ids.map((id) => this.tasks.find(this.scope(context, id))));
+    return found.filter((stored) => stored !== undefined).map(({ task }) => task);
+  }
+
+  private async require(taskId: string, context: ServerCallContext): Promise<StoredTask> {
+    const stored = await this.tasks.find(this.scope(context, requireId('Task id', taskId)));
+    if (!stored) throw new TaskNotFoundError(`Task not found: ${taskId}`);
+    return stored;
+  }
+
+  private scope(context: ServerCallContext, taskId: string): TaskScope {
+    const scope = this.scopeOf(context, taskId);
+    checkScope(scope.tenant, scope.owner);
+    return scope;
+  }
+
+  private async requireStreaming(): Promise<void> {
+    const { capabilities } = await this.cards.card();
+    if (!capabilities?.streaming) throw new UnsupportedOperationError('The agent does not stream.');
+  }
+
+  private async answer<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.publicError(error);
+    }
+  }
+
+  private async *answerStream(
+    work: (this: ClusterRequestHandler, gone: AbortSignal) => AsyncGenerator<StreamResponse, void>,
+  ): AsyncGenerator<StreamResponse, void> {
+    try {
+      yield* paced((gone) => work.call(this, gone));
+    } catch (error) {
+      throw this.publicError(error);
+    }
+  }
+
+  /** Clients see the protocol's errors; what else goes wrong is ours to read. */
+  private publicError(error: unknown): A2AError {
+    if (error instanceof A2AError) return error;
+    if (error instanceof ReplicaDrainingError) return new A2AError({ message: error.message, cause: error });
+    this.logger.error(error instanceof Error ? error.stack : String(error));
+    return new A2AError({ message: 'Internal error; the agent has logged it.', cause: error });
+  }
+}
+
+const taskResponse = (value: Task): StreamResponse => ({ payload: { $case: 'task', value } });

@@ -1,0 +1,85 @@
+import type { AgentCard, ListTasksRequest, Message, SendMessageRequest, Task } from '@a2a-js/sdk';
+import { TaskState } from '@a2a-js/sdk';
+import { ContentTypeNotSupportedError, ExtensionSupportRequiredError, RequestMalformedError } from '@a2a-js/sdk/errors';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+
+/** Ids are index keys: PostgreSQL takes no key of more than 2.7 kB, and several ids may stand in one. */
+const MAX_ID_BYTES = 512;
+const MAX_PAGE_SIZE = 100;
+
+/** Refuses an id that is missing where it is needed, or that the database could not hold as it is. */
+export function requireId(name: string, value: string | undefined): string {
+  if (!value || value.trim() === '') throw new RequestMalformedError(`${name} is required.`);
+  return checkId(name, value);
+}
+
+/** The same for an id that may be left out. */
+export function checkId(name: string, value: string): string {
+  const shown = JSON.stringify(value.slice(0, 60));
+  if (value.includes('\0')) throw new RequestMalformedError(`${name} ${shown} contains a NUL character.`);
+  if (/\p{Surrogate}/u.test(value)) throw new RequestMalformedError(`${name} ${shown} is not well-formed Unicode.`);
+  if (Buffer.byteLength(value) > MAX_ID_BYTES) {
+    throw new RequestMalformedError(`${name} ${shown}… is longer than ${MAX_ID_BYTES} bytes.`);
+  }
+  return value;
+}
+
+/** The message of a request, with ids that can be stored. */
+export function requireMessage({ message }: SendMessageRequest): Message {
+  if (!message) throw new RequestMalformedError('message is required.');
+  requireId('message.messageId', message.messageId);
+  if (message.contextId) requireId('message.contextId', message.contextId);
+  if (message.taskId) requireId('message.taskId', message.taskId);
+  for (const id of message.referenceTaskIds) requireId('message.referenceTaskIds', id);
+  return message;
+}
+
+/** Tenants and owners are keys too. */
+export function checkScope(tenant: string, owner: string): void {
+  checkId('tenant', tenant);
+  checkId('the owner of the call', owner);
+}
+
+/** A client that does not know an extension which the card requires would misunderstand the agent. */
+export function requireExtensions(card: AgentCard, context: ServerCallContext): void {
+  const offered = card.capabilities?.extensions ?? [];
+  const requested = new Set(context.requestedExtensions ?? []);
+  const missing = offered.filter(({ required, uri }) => required && !requested.has(uri)).map(({ uri }) => uri);
+  if (missing.length > 0) {
+    throw new ExtensionSupportRequiredError(`The agent requires these extensions: ${missing.join(', ')}.`);
+  }
+  if (context.requestedExtensions) {
+    const known = new Set(offered.map(({ uri }) => uri));
+    context.setRequestedExtensions(context.requestedExtensions.filter((uri) => known.has(uri)));
+  }
+}
+
+/** Refuses parts in a media type that the card does not name (option `validateInputModes`). */
+export function requireInputModes(card: AgentCard, message: Message): void {
+  const modes = card.defaultInputModes;
+  if (modes.length === 0) return;
+  const odd = message.parts.find(({ mediaType }) => mediaType && !modes.includes(mediaType));
+  if (odd) {
+    throw new ContentTypeNotSupportedError(`Media type ${odd.mediaType} is not one of ${modes.join(', ')}.`);
+  }
+}
+
+/** ListTasks' own bounds. */
+export function checkListTasks({ pageSize, status, statusTimestampAfter, contextId }: ListTasksRequest): void {
+  if (pageSize !== undefined && (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > MAX_PAGE_SIZE)) {
+    throw new RequestMalformedError(`pageSize is ${pageSize}: it must be a whole number from 1 to ${MAX_PAGE_SIZE}.`);
+  }
+  if (status !== undefined && (TaskState[status] === undefined || status === TaskState.UNRECOGNIZED)) {
+    throw new RequestMalformedError(`status ${String(status)} is not a task state.`);
+  }
+  if (statusTimestampAfter && Number.isNaN(Date.parse(statusTimestampAfter))) {
+    throw new RequestMalformedError(`statusTimestampAfter ${statusTimestampAfter} is not an ISO 8601 time.`);
+  }
+  if (contextId) checkId('contextId', contextId);
+}
+
+/** At most this many of the newest messages; all where no number is given. */
+export function withHistory(task: Task, historyLength: number | undefined): Task {
+  if (historyLength === undefined) return task;
+  return { ...task, history: historyLength <= 0 ? [] : task.history.slice(-historyLength) };
+}

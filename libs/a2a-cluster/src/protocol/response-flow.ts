@@ -1,0 +1,43 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Response } from 'express';
+
+/** The HTTP response that a call's stream will be written to; none where a call does not come by HTTP. */
+const responses = new AsyncLocalStorage<Response>();
+
+/** Runs the SDK's handler with its response in reach of the streams that the request handler returns. */
+export const withResponse = <T>(response: Response, run: () => T): T => responses.run(response, run);
+
+/**
+ * A stream at the pace of its reader. The SDK writes to the response without waiting, so a reader that does not read
+ * would fill memory: the next item is only taken once the response has drained, and none once it is closed.
+ * `make` gets a signal that aborts when the reader is gone.
+ */
+export async function* paced<T>(make: (gone: AbortSignal) => AsyncGenerator<T, void>): AsyncGenerator<T, void> {
+  const response = responses.getStore();
+  const gone = new AbortController();
+  const leave = (): void => gone.abort();
+  if (response?.destroyed) leave();
+  response?.once('close', leave);
+  try {
+    for await (const item of make(gone.signal)) {
+      yield item;
+      if (gone.signal.aborted) return;
+      if (response?.writableNeedDrain) await drained(response, gone.signal);
+    }
+  } finally {
+    response?.off('close', leave);
+    gone.abort();
+  }
+}
+
+function drained(response: Response, gone: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done);
+      gone.removeEventListener('abort', done);
+      resolve();
+    };
+    response.once('drain', done);
+    gone.addEventListener('abort', done, { once: true });
+  });
+}

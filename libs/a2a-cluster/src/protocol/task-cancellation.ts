@@ -1,0 +1,79 @@
+import type { Task } from '@a2a-js/sdk';
+import { TaskState } from '@a2a-js/sdk';
+import { TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { stateSetBy } from '../tasks/task-event.js';
+import { isInterrupted, isTerminal, stateName } from '../tasks/task-states.js';
+import type { TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import { canceled } from '../turns/status-events.js';
+import type { AbandonedTurnRecovery, TurnAdmission } from '../turns/turn-admission.js';
+import type { TurnRunner } from '../turns/turn-runner.js';
+
+/** Cancels a task from any replica, whichever runs it. */
+export class TaskCancellation {
+  constructor(
+    private readonly tasks: VersionedTaskStore,
+    private readonly stream: TaskEventStream,
+    private readonly admission: TurnAdmission,
+    private readonly runner: TurnRunner,
+    private readonly recoverAbandoned: AbandonedTurnRecovery,
+    /** How long the holder is given before CANCELED is forced, in ms. */
+    private readonly patienceMs: number,
+  ) {}
+
+  /**
+   * Returns the task as CANCELED. Throws TaskNotCancelableError where it ended otherwise first, and TaskNotFoundError.
+   */
+  async cancel(scope: TaskScope, contextId: string, context: ServerCallContext): Promise<Task> {
+    const giveUpAt = performance.now() + this.patienceMs;
+    for (;;) {
+      const turn = this.runner.prepareCancel(scope, contextId, context);
+      const sentAt = performance.now();
+      const request = await this.tasks.requestCancel(scope, this.admission.leaseRequest(turn));
+      switch (request.outcome) {
+        case 'unknown':
+          throw new TaskNotFoundError(`Task not found: ${scope.taskId}`);
+        case 'terminal':
+          return requireCanceled(request.stored.task);
+        case 'abandoned':
+          await this.recoverAbandoned(request.taskNo);
+          break;
+        case 'admitted':
+          // Nobody runs it: the executor cleans up here, under the lease that was just taken.
+          this.runner.startCancel(turn, { stored: request.stored, generation: request.generation, sentAt });
+          await turn.ended.promise;
+          break;
+        case 'requested': {
+          this.stream.changed(request.taskNo);
+          await this.untilSettled(request.taskNo, request.version, giveUpAt);
+          if (performance.now() < giveUpAt) break;
+          const ids = { taskId: scope.taskId, contextId };
+          const { task } = await this.tasks.forceEnd(request.taskNo, () => canceled(ids));
+          this.stream.changed(request.taskNo);
+          return requireCanceled(task);
+        }
+      }
+    }
+  }
+
+  /** Waits until the task has ended or its turn has, or until it is time to force the matter. */
+  private async untilSettled(taskNo: number, fromVersion: number, giveUpAt: number): Promise<void> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), Math.max(0, giveUpAt - performance.now()));
+    try {
+      for await (const { event } of this.stream.follow(taskNo, fromVersion, late.signal)) {
+        const state = stateSetBy(event) ?? 0;
+        if (isTerminal(state) || isInterrupted(state)) return;
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function requireCanceled(task: Task): Task {
+  const state = task.status?.state ?? 0;
+  if (state === TaskState.TASK_STATE_CANCELED) return task;
+  throw new TaskNotCancelableError(`Task ${task.id} has ended as ${stateName(state)} and cannot be canceled.`);
+}

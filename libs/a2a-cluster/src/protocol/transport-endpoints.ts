@@ -1,0 +1,41 @@
+import type { ApplicationConfig } from '@nestjs/core';
+import type { A2ARequestHandler } from '@a2a-js/sdk/server';
+import { jsonRpcHandler, restHandler, type UserBuilder } from '@a2a-js/sdk/server/express';
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
+import type { RunningTurns } from '../turns/running-turns.js';
+import { answerDraining, sendsMessage } from './draining.js';
+import { withResponse } from './response-flow.js';
+import { below, normalizedPath, type TransportPaths } from './transport-paths.js';
+
+/** Hands HTTP exchanges from the controllers to the SDK's transports. */
+export class TransportEndpoints {
+  private readonly handlers: { jsonRpc: RequestHandler; rest: RequestHandler };
+
+  constructor(
+    requestHandler: A2ARequestHandler,
+    userBuilder: UserBuilder,
+    private readonly paths: TransportPaths,
+    private readonly running: RunningTurns,
+    private readonly config: ApplicationConfig,
+  ) {
+    const options = { requestHandler, userBuilder };
+    this.handlers = { jsonRpc: jsonRpcHandler(options), rest: restHandler(options) };
+  }
+
+  handle(transport: 'jsonRpc' | 'rest', req: Request, res: Response, next: NextFunction): void {
+    if (this.running.isDraining && sendsMessage(req)) return answerDraining(transport, req, res);
+    const path = this.paths[transport];
+    const url = req.url;
+    // The SDK's routers expect to be mounted: they match what stands behind the path they are at.
+    req.url = below(url, globalPrefix(this.config), path === false ? '' : path) ?? url;
+    void withResponse(res, () =>
+      this.handlers[transport](req, res, (error?: unknown) => {
+        req.url = url;
+        next(error);
+      }),
+    );
+  }
+}
+
+/** The app's global prefix as it stands in URLs. */
+export const globalPrefix = (config: ApplicationConfig): string => normalizedPath(config.getGlobalPrefix());
