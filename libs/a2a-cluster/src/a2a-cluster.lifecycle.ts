@@ -1,9 +1,4 @@
-import type {
-  BeforeApplicationShutdown,
-  OnApplicationBootstrap,
-  OnModuleDestroy,
-  OnModuleInit,
-} from '@nestjs/common';
+import type { BeforeApplicationShutdown, OnApplicationBootstrap, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { HttpAdapterHost } from '@nestjs/core';
 import { AgentCard } from '@a2a-js/sdk';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
@@ -76,7 +71,7 @@ export class A2AClusterLifecycle
   /** At the root, outside of the global prefix and of guards, behind the app's own middleware (CORS). */
   private serveAgentCard(): void {
     const { adapterHost, requestHandler, transports } = this.parts;
-    // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- an application context has no adapter
+    // An application context has no adapter.
     const type = adapterHost.httpAdapter?.getType?.();
     if (!type) return;
     const served = [transports.jsonRpc, transports.rest, transports.agentCard].some((path) => path !== false);
@@ -88,8 +83,7 @@ export class A2AClusterLifecycle
       );
     }
     if (transports.agentCard === false) return;
-    const json = async (): Promise<AgentCard> =>
-      AgentCard.toJSON(await requestHandler.getAgentCard()) as unknown as AgentCard;
+    const json = async (): Promise<AgentCard> => AgentCard.toJSON(await requestHandler.getAgentCard()) as AgentCard;
     adapterHost.httpAdapter.use(transports.agentCard, agentCardHandler({ agentCardProvider: json }));
   }
 }

@@ -1,5 +1,9 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { type ASYNC_OPTIONS_TYPE, ConfigurableModuleClass, type OPTIONS_TYPE } from './a2a-cluster.module-definition.js';
+import {
+  type ASYNC_OPTIONS_TYPE,
+  ConfigurableModuleClass,
+  type OPTIONS_TYPE,
+} from './a2a-cluster.module-definition.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 
 /**

@@ -2,7 +2,7 @@ import type { AgentCard, AgentCardSignatureGenerator } from '@a2a-js/sdk';
 import { type ExtendedAgentCardProvider, type OwnerResolver, resolveUserScope } from '@a2a-js/sdk/server';
 import type { UserBuilder } from '@a2a-js/sdk/server/express';
 import type { InjectionToken, ModuleMetadata, Provider, Type } from '@nestjs/common';
-import type { AgentExecutor } from '@a2a-js/sdk/server';
+
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { LeaseTimes } from './leases/heartbeat.js';
 import type { AgentCardInput } from './protocol/agent-cards.js';
@@ -11,6 +11,7 @@ import { normalizedPath, type TransportPaths } from './protocol/transport-paths.
 import { userFromRequest } from './protocol/user-builder.js';
 import type { SweeperOptions } from './recovery/sweeper-options.js';
 import { type ContextCodec, defaultContextCodec } from './turns/context-codec.js';
+import type { AnyExecutor } from './turns/turn-executor.js';
 import type { TurnOptions } from './turns/turn-options.js';
 
 /** Options that Nest fixes before asynchronous options arrive; given beside `useFactory` in `forRootAsync`. */
@@ -19,7 +20,7 @@ export interface A2AClusterStaticOptions {
    * The agent: a class, which Nest makes with `imports` in sight, or the token of a provider that one of the modules in
    * `imports` exports. Required.
    */
-  executor: Type<AgentExecutor> | InjectionToken;
+  executor: Type<AnyExecutor> | InjectionToken;
   /** Modules whose exports the executor and the guards need. Default: none. */
   imports?: ModuleMetadata['imports'];
   /** Appended last, and so the way to replace a store: `{ provide: LeaseStore, useClass: … }`. Default: none. */
@@ -61,7 +62,11 @@ export interface A2AClusterOptions {
     pollIntervalMs?: number;
     /** Wake-ups by LISTEN and NOTIFY. Turn it off behind a pooler that does not carry them. Default: true. */
     notify?: boolean;
-    /** How long events stay in the log once nothing needs them. Default: 3 600 000. */
+    /**
+     * How long events stay in the log at least; then they go once the snapshot contains them and every push receiver
+     * has them. A subscriber that is further behind gets updates that bring it level. `Infinity`: for ever. Default:
+     * 3 600 000.
+     */
     retentionMs?: number;
   };
   /**
@@ -103,10 +108,13 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Fills the defaults in and checks all rules. Throws {@link ClusterOptionsError}. */
 export function resolveOptions(given: A2AClusterOptions): ResolvedOptions {
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- a factory in JavaScript may give nothing
   const options = given ?? ({} as A2AClusterOptions);
   if (options.leases === false && options.sweeper) {
-    throw ClusterOptionsError.rule('sweeper', options.sweeper, 'without leases (leases: false) there is nothing to sweep');
+    throw ClusterOptionsError.rule(
+      'sweeper',
+      options.sweeper,
+      'without leases (leases: false) there is nothing to sweep',
+    );
   }
   const resolved: ResolvedOptions = {
     ...options,
@@ -186,7 +194,7 @@ function check(options: ResolvedOptions): void {
     requireOneOf('sweeper.policy', sweeper.policy, ['fail']);
   }
   requireDuration('streams.pollIntervalMs', streams.pollIntervalMs);
-  requireDuration('streams.retentionMs', streams.retentionMs);
+  if (streams.retentionMs !== Infinity) requireDuration('streams.retentionMs', streams.retentionMs);
   if (turns.maxTurnDurationMs !== Infinity) requireDuration('turns.maxTurnDurationMs', turns.maxTurnDurationMs);
   requireOneOf('turns.unfinishedTurn', turns.unfinishedTurn, ['fail', 'complete']);
   requireWhole('turns.drainTimeoutMs', turns.drainTimeoutMs, 0, MAX_TIMER_MS);
@@ -197,12 +205,15 @@ function check(options: ResolvedOptions): void {
 }
 
 function checkCard({ agentCard, publicUrl }: ResolvedOptions): void {
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- options may come from JavaScript
   if (!agentCard || typeof agentCard !== 'object' || !agentCard.name) {
     throw ClusterOptionsError.rule('agentCard', agentCard, 'the agent needs a card with at least a name');
   }
   if (publicUrl !== undefined && !URL.canParse(publicUrl)) {
-    throw ClusterOptionsError.rule('publicUrl', publicUrl, 'it must be an absolute URL such as https://agent.example.com');
+    throw ClusterOptionsError.rule(
+      'publicUrl',
+      publicUrl,
+      'it must be an absolute URL such as https://agent.example.com',
+    );
   }
   if (publicUrl === undefined && !agentCard.supportedInterfaces?.length) {
     throw ClusterOptionsError.rule(

@@ -21,6 +21,7 @@ import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
 import { LeaseEntity } from './leases/lease.entity.js';
 import { TypeOrmLeaseStore } from './leases/typeorm-lease-store.js';
+import { PushConfigEntity } from './push/push-config.entity.js';
 import { AgentCards } from './protocol/agent-cards.js';
 import { a2aBodyParser } from './protocol/body-parser.js';
 import { ClusterRequestHandler } from './protocol/cluster.request-handler.js';
@@ -31,7 +32,9 @@ import type { TransportPaths } from './protocol/transport-paths.js';
 import { TurnAnswers } from './protocol/turn-answers.js';
 import { AbandonedTaskSweeper } from './recovery/abandoned-task.sweeper.js';
 import { AbandonedTurnRecovery } from './recovery/abandoned-turn.recovery.js';
+import { InterruptedTaskTimeout } from './recovery/interrupted-task.timeout.js';
 import { SweepTrigger } from './recovery/sweep-trigger.js';
+import { EventRetention } from './streams/event-retention.js';
 import { Poller } from './streams/poller.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
 import { TypeOrmTaskEventStream } from './streams/typeorm-task-event-stream.js';
@@ -81,7 +84,6 @@ export function clusterModule(definition: DynamicModule, extras: A2AClusterStati
 }
 
 function staticParts({ executor, agentId, dataSource, transports }: A2AClusterStaticOptions): StaticParts {
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- options may come from JavaScript
   if (!executor) {
     throw ClusterOptionsError.rule('executor', executor, 'name the class of the agent executor, or its token');
   }
@@ -118,7 +120,14 @@ function providers({ dataSource }: StaticParts): Provider[] {
           transports: parts.transports,
           ...zip(LIFECYCLE_PARTS, rest),
         }),
-      inject: [ClusterDatabase, STATIC_OPTIONS, ...Object.values(LIFECYCLE_PARTS), LeaseWatch, BODY_PARSER],
+      inject: [
+        ClusterDatabase,
+        STATIC_OPTIONS,
+        ...Object.values(LIFECYCLE_PARTS),
+        LeaseWatch,
+        EventRetention,
+        BODY_PARSER,
+      ],
     },
   ];
 }
@@ -146,6 +155,7 @@ function storeProviders(): Provider[] {
     tasks: sqlName(dataSource, TaskEntity),
     events: sqlName(dataSource, TaskEventEntity),
     leases: sqlName(dataSource, LeaseEntity),
+    pushConfigs: sqlName(dataSource, PushConfigEntity),
   });
   return [
     provide(
@@ -175,6 +185,12 @@ function storeProviders(): Provider[] {
           tasksTable: tables(database).tasks,
         }),
       [ClusterDatabase, VersionedTaskStore, Poller, RESOLVED_OPTIONS],
+    ),
+    provide(
+      EventRetention,
+      (tasks: VersionedTaskStore, poller: Poller, { streams }: ResolvedOptions) =>
+        new EventRetention(tasks, poller, streams.retentionMs),
+      [VersionedTaskStore, Poller, RESOLVED_OPTIONS],
     ),
     provide(
       Heartbeat,
@@ -273,8 +289,21 @@ function recoveryProviders(): Provider[] {
       [LeaseStore, AbandonedTurnRecovery, Heartbeat, RESOLVED_OPTIONS],
     ),
     provide(
+      InterruptedTaskTimeout,
+      (tasks: VersionedTaskStore, stream: TaskEventStream, { interruptedTaskTimeoutMs }: ResolvedOptions) =>
+        interruptedTaskTimeoutMs === undefined
+          ? null
+          : new InterruptedTaskTimeout(tasks, stream, interruptedTaskTimeoutMs),
+      [VersionedTaskStore, TaskEventStream, RESOLVED_OPTIONS],
+    ),
+    provide(
       SweepTrigger,
-      (sweeper: AbandonedTaskSweeper | null, options: ResolvedOptions, registry: SchedulerRegistry | undefined) => {
+      (
+        sweeper: AbandonedTaskSweeper | null,
+        timeout: InterruptedTaskTimeout | null,
+        options: ResolvedOptions,
+        registry: SchedulerRegistry | undefined,
+      ) => {
         if (!sweeper || !options.sweeper) return null;
         if (!registry) {
           throw new ClusterOptionsError(
@@ -282,9 +311,9 @@ function recoveryProviders(): Provider[] {
             "A2AClusterModule's sweeper needs @nestjs/schedule: import ScheduleModule.forRoot().",
           );
         }
-        return new SweepTrigger(sweeper, registry, options.sweeper.intervalMs);
+        return new SweepTrigger(timeout ? [sweeper, timeout] : [sweeper], registry, options.sweeper.intervalMs);
       },
-      [AbandonedTaskSweeper, RESOLVED_OPTIONS, { token: SchedulerRegistry, optional: true }],
+      [AbandonedTaskSweeper, InterruptedTaskTimeout, RESOLVED_OPTIONS, { token: SchedulerRegistry, optional: true }],
     ),
   ];
 }
@@ -366,6 +395,10 @@ function protocolProviders(): Provider[] {
 }
 
 /** A factory provider whose parameters are what it injects, in the same order. */
-function provide(token: InjectionToken, useFactory: (...args: never[]) => unknown, inject: FactoryProvider['inject']): Provider {
+function provide(
+  token: InjectionToken,
+  useFactory: (...args: never[]) => unknown,
+  inject: FactoryProvider['inject'],
+): Provider {
   return { provide: token, useFactory: useFactory as FactoryProvider['useFactory'], inject: inject ?? [] };
 }

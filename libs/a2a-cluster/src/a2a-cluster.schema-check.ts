@@ -8,11 +8,18 @@ export function requireUsable(dataSource: DataSource | undefined, name: string |
   const named = name === undefined ? 'the default DataSource' : `DataSource '${name}'`;
   if (!dataSource) {
     const how = name === undefined ? 'TypeOrmModule.forRoot({ … })' : `TypeOrmModule.forRoot({ name: '${name}', … })`;
-    throw new ClusterOptionsError('dataSource', `A2AClusterModule found no ${named.replace('the ', '')}: import ${how}.`);
+    throw new ClusterOptionsError(
+      'dataSource',
+      `A2AClusterModule found no ${named.replace('the ', '')}: import ${how}.`,
+    );
   }
   const { type } = dataSource.options;
   if (type !== 'postgres') {
-    throw ClusterOptionsError.rule('dataSource', name ?? 'default', `its type is '${type}', and only 'postgres' is supported`);
+    throw ClusterOptionsError.rule(
+      'dataSource',
+      name ?? 'default',
+      `its type is '${type}', and only 'postgres' is supported`,
+    );
   }
   const missing = A2A_CLUSTER_ENTITIES.filter((entity) => !dataSource.hasMetadata(entity));
   if (missing.length > 0) {

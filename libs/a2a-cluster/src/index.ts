@@ -6,6 +6,7 @@ export { A2A_REQUEST_HANDLER } from './a2a-cluster.constants.js';
 export { currentTurn } from './turns/current-turn.js';
 export { Turn } from './turns/turn.js';
 export { TurnRequestContext } from './turns/turn-request-context.js';
+export type { AnyExecutor, TurnExecutor } from './turns/turn-executor.js';
 export { A2A_CONTEXT_TYPE } from './turns/executor-provider.js';
 export { type ContextCodec, defaultContextCodec } from './turns/context-codec.js';
 export type { TurnOptions } from './turns/turn-options.js';

@@ -49,10 +49,7 @@ export class ClusterDatabase implements SqlExecutor {
   }
 
   /** A connection beside the pool, with the pool's own settings. */
-  dedicated(
-    onConnected?: (client: Client) => Promise<void>,
-    onLost?: (error: Error) => void,
-  ): DedicatedConnection {
+  dedicated(onConnected?: (client: Client) => Promise<void>, onLost?: (error: Error) => void): DedicatedConnection {
     const pool = (this.dataSource.driver as unknown as { master: Pool & { Client: new (config: object) => Client } })
       .master;
     const config: object = { keepAlive: true, ...withPassword(pool.options) };
@@ -72,7 +69,9 @@ export class ClusterDatabase implements SqlExecutor {
         reject(new DatabaseTimeoutError(timeoutMs));
       }, timeoutMs);
     });
-    const working = connecting.then(() => (timedOut ? Promise.reject(new DatabaseTimeoutError(timeoutMs)) : work(runner)));
+    const working = connecting.then(() =>
+      timedOut ? Promise.reject(new DatabaseTimeoutError(timeoutMs)) : work(runner),
+    );
     // The connection goes back when the work has let go of it, which after a time-out is later than our answer.
     const released = working.then(
       () => runner.release(),

@@ -13,7 +13,8 @@ export function a2aBodyParser({ jsonRpc, rest, bodyLimitBytes }: TransportPaths,
     type: ['application/json', A2A_CONTENT_TYPE],
     strict: false,
   });
-  const serves = (path: string | false, url: string): boolean => path !== false && below(url, prefix(), path) !== undefined;
+  const serves = (path: string | false, url: string): boolean =>
+    path !== false && below(url, prefix(), path) !== undefined;
   return function a2aBodyParserMiddleware(req, res, next) {
     const isRest = serves(rest, req.url);
     if (!isRest && !serves(jsonRpc, req.url)) return next();
@@ -33,12 +34,17 @@ function explain(error: unknown): string {
 
 function answerJsonRpc(error: unknown, res: Response): void {
   const code = error instanceof SyntaxError ? A2A_ERROR_CODE.PARSE_ERROR : A2A_ERROR_CODE.INVALID_REQUEST;
-  res.status(isTooLarge(error) ? 413 : 200).json({ jsonrpc: '2.0', id: null, error: { code, message: explain(error) } });
+  res
+    .status(isTooLarge(error) ? 413 : 200)
+    .json({ jsonrpc: '2.0', id: null, error: { code, message: explain(error) } });
 }
 
 function answerRest(error: unknown, res: Response): void {
   const status = isTooLarge(error) ? 413 : 400;
-  res.status(status).type(A2A_CONTENT_TYPE).json(toRestErrorBody(new RequestMalformedError(explain(error)), status));
+  res
+    .status(status)
+    .type(A2A_CONTENT_TYPE)
+    .json(toRestErrorBody(new RequestMalformedError(explain(error)), status));
 }
 
 /** An Express handler's arguments. */

@@ -64,7 +64,10 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     return this.cards.card();
   }
 
-  getAuthenticatedExtendedAgentCard(_params: GetExtendedAgentCardRequest, context: ServerCallContext): Promise<AgentCard> {
+  getAuthenticatedExtendedAgentCard(
+    _params: GetExtendedAgentCardRequest,
+    context: ServerCallContext,
+  ): Promise<AgentCard> {
     return this.answer(async () => {
       const { capabilities } = await this.cards.card();
       if (!capabilities?.extendedAgentCard) throw new UnsupportedOperationError('The agent has no extended card.');
@@ -124,7 +127,9 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       const { task, taskNo, version } = await this.require(params.id, context);
       const state = task.status?.state ?? 0;
       if (isTerminal(state)) {
-        throw new UnsupportedOperationError(`Task ${task.id} has ended as ${stateName(state)}: there is nothing to follow.`);
+        throw new UnsupportedOperationError(
+          `Task ${task.id} has ended as ${stateName(state)}: there is nothing to follow.`,
+        );
       }
       yield taskResponse(task);
       for await (const { event } of this.stream.follow(taskNo, version, gone)) {
@@ -161,7 +166,10 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     const contextId = task?.contextId ?? (message.contextId || randomUUID());
     const referenceTasks = await this.referenceTasks(message.referenceTaskIds, context);
     // What the client claims to be its context is compared under the task's lock; the executor gets the true one.
-    const request = { ...params, message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId } };
+    const request = {
+      ...params,
+      message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },
+    };
     return this.runner.start({ scope, contextId, callContext: context, request, task, referenceTasks });
   }
 

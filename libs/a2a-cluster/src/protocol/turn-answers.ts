@@ -70,7 +70,11 @@ export class TurnAnswers {
       },
       () => over.abort(),
     );
-    for await (const { version, event } of this.stream.follow(taskNo, fromVersion, AbortSignal.any([gone, over.signal]))) {
+    for await (const { version, event } of this.stream.follow(
+      taskNo,
+      fromVersion,
+      AbortSignal.any([gone, over.signal]),
+    )) {
       const response = toStreamResponse(event);
       if (response) yield response;
       cursor = version;

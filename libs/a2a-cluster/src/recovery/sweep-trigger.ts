@@ -1,13 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
-import type { AbandonedTaskSweeper } from './abandoned-task.sweeper.js';
+
+/** Something that is done at every sweep, and stops when what it has begun is done. */
+export interface Sweeper {
+  runOnce(): Promise<unknown>;
+  stop(): Promise<void>;
+}
 
 /** How far a sweep may come early, as a part of the interval: replicas that started together drift apart. */
 const JITTER = 0.2;
 
 /**
- * Runs the sweeper through `@nestjs/schedule`'s registry, where the app can see and stop it. Its name is its own per
+ * Runs the sweepers through `@nestjs/schedule`'s registry, where the app can see and stop it. Its name is its own per
  * instance. The next sweep is set once the last one is over, so none overlaps, and never later than the interval.
  */
 export class SweepTrigger {
@@ -16,7 +21,7 @@ export class SweepTrigger {
   private stopped = false;
 
   constructor(
-    private readonly sweeper: AbandonedTaskSweeper,
+    private readonly sweepers: Sweeper[],
     private readonly registry: SchedulerRegistry,
     private readonly intervalMs: number,
   ) {}
@@ -33,14 +38,14 @@ export class SweepTrigger {
   async stop(): Promise<void> {
     this.stopped = true;
     this.forget();
-    await this.sweeper.stop();
+    for (const sweeper of this.sweepers) await sweeper.stop();
   }
 
   private async tick(): Promise<void> {
-    try {
-      await this.sweeper.runOnce();
-    } catch (error) {
-      this.logger.warn(`A sweep failed, the next one follows: ${String(error)}`);
+    for (const result of await Promise.allSettled(this.sweepers.map((sweeper) => sweeper.runOnce()))) {
+      if (result.status === 'rejected') {
+        this.logger.warn(`A sweep failed, the next one follows: ${String(result.reason)}`);
+      }
     }
     this.forget();
     this.start();

@@ -34,7 +34,7 @@ export class Poller {
   async stop(): Promise<void> {
     this.stopped = true;
     clearInterval(this.timer);
-    await Promise.all(this.jobs.map(({ running }) => running));
+    for (const { running } of this.jobs) await running;
   }
 
   private async run(entry: Entry): Promise<void> {

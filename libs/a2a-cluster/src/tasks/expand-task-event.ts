@@ -64,9 +64,7 @@ const differs = (stored: Message[], incoming: Message[]): boolean =>
 
 function isStored(task: Task, artifact: Artifact): boolean {
   const stored = task.artifacts.find(({ artifactId }) => artifactId === artifact.artifactId);
-  return (
-    stored !== undefined && JSON.stringify(Artifact.toJSON(stored)) === JSON.stringify(Artifact.toJSON(artifact))
-  );
+  return stored !== undefined && JSON.stringify(Artifact.toJSON(stored)) === JSON.stringify(Artifact.toJSON(artifact));
 }
 
 function newMetadata(stored: Metadata | undefined, incoming: Metadata | undefined): Metadata | undefined {

@@ -1,7 +1,8 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Column, Entity, Index, PrimaryColumn } from 'typeorm';
 
 /** One event of a task's log: dense versions 1, 2, 3 …, append-only. Also the outbox that push reads. */
 @Entity({ name: 'a2a_task_events' })
+@Index(['createdAt'])
 export class TaskEventEntity {
   @PrimaryColumn({ name: 'task_no', type: 'bigint' })
   taskNo!: string;

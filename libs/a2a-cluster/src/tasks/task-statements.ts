@@ -5,6 +5,7 @@ export interface TaskTables {
   tasks: string;
   events: string;
   leases: string;
+  pushConfigs: string;
 }
 
 /** What a load reads: the snapshot and the tail of the log behind it, in one statement and so at one moment. */
@@ -174,3 +175,38 @@ const listFilter = `t.tenant = $1 AND t.owner = $2 AND t.agent = $3
      AND ($4::text IS NULL OR t.context_id = $4)
      AND ($5::text IS NULL OR t.state = $5)
      AND ($6::timestamptz IS NULL OR t.state_since > $6::timestamptz)`;
+
+/**
+ * Candidates only: each is decided about under its own lock. The states are literals, so that the partial index serves.
+ * $1 agent, $2 ms, $3 limit.
+ */
+export const overdueStatement = ({ tasks, leases }: TaskTables): string => `
+  SELECT t.task_no AS "taskNo", t.state_version AS "stateVersion"
+    FROM ${tasks} AS t
+   WHERE t.agent = $1 AND t.state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')
+     AND t.state_since <= (SELECT clock_timestamp()) - $2::double precision * interval '1 millisecond'
+     AND NOT EXISTS (SELECT FROM ${leases} AS l WHERE l.task_no = t.task_no)
+   ORDER BY t.state_since
+   LIMIT $3`;
+
+/**
+ * I5: only what the snapshot contains and no receiver still needs. Two replicas that prune at once skip each other's
+ * rows. Events of a task that was deleted go as well.
+ * $1 ms, $2 limit.
+ */
+export const pruneStatement = ({ tasks, events, pushConfigs }: TaskTables): string => `
+  WITH old AS MATERIALIZED (
+    SELECT e.task_no, e.version
+      FROM ${events} AS e LEFT JOIN ${tasks} AS t ON t.task_no = e.task_no
+     WHERE e.created_at < (SELECT clock_timestamp()) - $1::double precision * interval '1 millisecond'
+       AND (t.task_no IS NULL OR e.version <= t.snapshot_version)
+       AND NOT EXISTS (
+             SELECT FROM ${pushConfigs} AS p
+              WHERE p.task_no = e.task_no AND p.failed IS NULL AND p.delivered_version < e.version)
+     ORDER BY e.created_at
+     LIMIT $2
+       FOR UPDATE OF e SKIP LOCKED
+  ), gone AS (
+    DELETE FROM ${events} AS e USING old WHERE e.task_no = old.task_no AND e.version = old.version
+  )
+  SELECT count(*)::integer AS pruned FROM old`;

@@ -121,8 +121,24 @@ export abstract class VersionedTaskStore implements TaskStore {
     options?: WriteOptions,
   ): Promise<CancelRequest>;
 
-  /** Ends a task with this status whoever runs it: takes its lease away. Returns the task as it then stands. */
-  abstract forceEnd(taskNo: number, end: (task: Task) => TaskEvent, options?: WriteOptions): Promise<StoredTask>;
+  /**
+   * Ends a task with this status whoever runs it: takes its lease away. With `idleSince`, only where nobody runs it and
+   * that is still the version of its last status. Returns the task as it then stands.
+   */
+  abstract forceEnd(
+    taskNo: number,
+    end: (task: Task) => TaskEvent,
+    options?: WriteOptions & { idleSince?: number },
+  ): Promise<StoredTask>;
+
+  /** Tasks that have been waiting for their client for longer than this, with nobody running them. */
+  abstract overdue(waitingForMs: number, limit: number): Promise<{ taskNo: number; stateVersion: number }[]>;
+
+  /**
+   * Deletes events older than this which the snapshot contains and every push receiver has, at most `limit`. Returns
+   * how many.
+   */
+  abstract pruneEvents(olderThanMs: number, limit: number): Promise<number>;
 
   /** Events after a version, in order, at most `limit`. Fewer only where the log ends. */
   abstract readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]>;

@@ -9,6 +9,7 @@ import { Column, CreateDateColumn, Entity, Index, PrimaryColumn, Unique, Version
 @Index(['tenant', 'owner', 'agent', 'stateSince', 'taskNo'])
 @Index(['tenant', 'owner', 'agent', 'contextId', 'stateSince', 'taskNo'])
 @Index(['tenant', 'owner', 'agent', 'state', 'stateSince', 'taskNo'])
+@Index(['agent', 'stateSince'], { where: "state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')" })
 export class TaskEntity {
   /** What the other tables key on. */
   @PrimaryColumn({ name: 'task_no', type: 'bigint', generated: 'identity', generatedIdentity: 'ALWAYS' })

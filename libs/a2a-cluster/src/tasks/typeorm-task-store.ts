@@ -86,7 +86,8 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       if (!row || !(await this.doneVersion(tx, Number(row.taskNo), options.commitId, 0))) {
         throw new ConcurrentTaskModificationError(scope.taskId, 0);
       }
-      if (options.lease && !madeLease(row, options.lease)) throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
+      if (options.lease && !madeLease(row, options.lease))
+        throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
       const generation = options.lease ? Number(row.leaseGeneration) : undefined;
       return { taskNo: Number(row.taskNo), version: events.length, generation };
     }, options.timeoutMs);
@@ -191,20 +192,40 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   override forceEnd(
     taskNo: number,
     end: (task: Task) => TaskEvent,
-    { timeoutMs }: WriteOptions = {},
+    { timeoutMs, idleSince }: WriteOptions & { idleSince?: number } = {},
   ): Promise<StoredTask> {
     return this.database.transaction(async (tx) => {
       const row = await this.lockAndRead(tx, taskNo);
       if (!row) throw new LeaseLostError(String(taskNo), 'the task was deleted');
       const stored = storedTask(row);
       if (isTerminal(stateOfRow(row))) return stored;
+      const taken = row.leaseGeneration !== null || row.stateVersion !== idleSince;
+      if (idleSince !== undefined && taken) return stored;
       const event = end(stored.task);
       const task = applyEvent(stored.task, event);
-      const append = { expectedVersion: row.version, commitId: randomUUID(), endsTurn: true, snapshot: encodeTask(task) };
+      const append = {
+        expectedVersion: row.version,
+        commitId: randomUUID(),
+        endsTurn: true,
+        snapshot: encodeTask(task),
+      };
       const version = await this.tryAppend(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
       return { taskNo, version, stateVersion: version, task };
     }, timeoutMs);
+  }
+
+  override async overdue(waitingForMs: number, limit: number): Promise<{ taskNo: number; stateVersion: number }[]> {
+    const rows = await this.database.query<{ taskNo: string; stateVersion: number }>(
+      sql.overdueStatement(this.tables),
+      [this.agent, waitingForMs, limit],
+    );
+    return rows.map(({ taskNo, stateVersion }) => ({ taskNo: Number(taskNo), stateVersion }));
+  }
+
+  override async pruneEvents(olderThanMs: number, limit: number): Promise<number> {
+    const [row] = await this.database.query<{ pruned: number }>(sql.pruneStatement(this.tables), [olderThanMs, limit]);
+    return row?.pruned ?? 0;
   }
 
   override async readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {

@@ -161,7 +161,9 @@ export class CommitLoop {
     const { scope, contextId, userMessage } = this.target;
     if (event.kind === 'task') {
       if (this.task) return expandTaskEvent(this.task, event.task, userMessage);
-      return [userMessage ? { kind: 'task', task: beginTask(event.task, scope.taskId, contextId, userMessage) } : event];
+      return [
+        userMessage ? { kind: 'task', task: beginTask(event.task, scope.taskId, contextId, userMessage) } : event,
+      ];
     }
     if (this.task) return [event];
     const status = { state: TaskState.TASK_STATE_SUBMITTED, message: undefined, timestamp: new Date().toISOString() };

@@ -4,7 +4,13 @@ import { A2AError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import { GuardsConsumer, InterceptorsConsumer } from '@nestjs/core/internal';
 import { ContextIdFactory } from '@nestjs/core';
 import { defer, isObservable, lastValueFrom, type Observable } from 'rxjs';
-import { A2A_CONTEXT_TYPE, type ExecutorMethod, type ExecutorProvider, handlerOf, type Invocation } from './executor-provider.js';
+import {
+  A2A_CONTEXT_TYPE,
+  type ExecutorMethod,
+  type ExecutorProvider,
+  handlerOf,
+  type Invocation,
+} from './executor-provider.js';
 import type { FencedEventBus } from './fenced-event-bus.js';
 import { runInTurn } from './current-turn.js';
 import type { TurnRequestContext } from './turn-request-context.js';

@@ -1,7 +1,13 @@
 import type { InjectionToken, NestInterceptor } from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/internal';
 import type { AgentExecutor } from '@a2a-js/sdk/server';
-import { ApplicationConfig, type ContextId, type ModuleRef, type ModulesContainer, type NestContainer } from '@nestjs/core';
+import {
+  ApplicationConfig,
+  type ContextId,
+  type ModuleRef,
+  type ModulesContainer,
+  type NestContainer,
+} from '@nestjs/core';
 import { ExternalExceptionFilterContext } from '@nestjs/core/exceptions/external-exception-filter-context.js';
 import {
   ExecutionContextHost,
@@ -75,7 +81,11 @@ export class ExecutorProvider {
     const subject = (isStatic ? instance : metatype?.prototype) as Partial<AgentExecutor> | undefined;
     for (const method of METHODS) {
       if (typeof subject?.[method] !== 'function') {
-        throw ClusterOptionsError.rule('executor', this.token, `it has to provide an AgentExecutor, and has no ${method}()`);
+        throw ClusterOptionsError.rule(
+          'executor',
+          this.token,
+          `it has to provide an AgentExecutor, and has no ${method}()`,
+        );
       }
     }
     const classRef = isStatic ? subject!.constructor : (metatype as unknown as object);

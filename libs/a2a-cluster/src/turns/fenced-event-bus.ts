@@ -93,7 +93,10 @@ function toTaskEvent(
     }
     case 'statusUpdate': {
       const { status } = event.data;
-      return { kind: 'statusUpdate', statusUpdate: { ...event.data, taskId, contextId, status: status && timed(status) } };
+      return {
+        kind: 'statusUpdate',
+        statusUpdate: { ...event.data, taskId, contextId, status: status && timed(status) },
+      };
     }
     case 'artifactUpdate':
       return { kind: 'artifactUpdate', artifactUpdate: { ...event.data, taskId, contextId } };

@@ -31,9 +31,7 @@ function agentMessage({ taskId, contextId }: TaskIds, text: string, metadata: Me
     contextId,
     taskId,
     role: Role.ROLE_AGENT,
-    parts: [
-      { content: { $case: 'text', value: text }, metadata: undefined, filename: '', mediaType: 'text/plain' },
-    ],
+    parts: [{ content: { $case: 'text', value: text }, metadata: undefined, filename: '', mediaType: 'text/plain' }],
     metadata,
     extensions: [],
     referenceTaskIds: [],

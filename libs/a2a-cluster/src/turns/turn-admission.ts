@@ -43,7 +43,8 @@ export class TurnAdmission {
   /** Admits the turn or throws the protocol's error for why not; then nothing was changed. */
   async admit(execution: TurnExecution, preAdmitted?: Admitted): Promise<void> {
     const lease = this.leaseRequest(execution);
-    const admitted = preAdmitted ?? (execution.subject.followUp ? await this.admitFollowUp(execution, lease) : undefined);
+    const admitted =
+      preAdmitted ?? (execution.subject.followUp ? await this.admitFollowUp(execution, lease) : undefined);
     this.open(execution, lease, admitted);
     this.limit(execution);
   }

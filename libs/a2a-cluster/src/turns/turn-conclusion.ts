@@ -53,12 +53,14 @@ export class TurnConclusion {
     const { signal, subject, reply, defect } = execution;
     if (signal.aborted) return this.finishAborted(execution, signal.reason as TurnAbortedError);
     if (loop.isSealed) {
-      if (outcome.kind === 'threw') this.logger.error(`The executor threw after its turn had ended: ${String(outcome.error)}`);
+      if (outcome.kind === 'threw')
+        this.logger.error(`The executor threw after its turn had ended: ${String(outcome.error)}`);
       return;
     }
     const ids = { taskId: execution.taskId, contextId: execution.contextId };
     if (subject.kind === 'cancel') {
-      if (outcome.kind === 'threw') this.logger.error(`cancelTask threw for task ${ids.taskId}: ${String(outcome.error)}`);
+      if (outcome.kind === 'threw')
+        this.logger.error(`cancelTask threw for task ${ids.taskId}: ${String(outcome.error)}`);
       loop.add(canceled(ids));
     } else if (defect || outcome.kind === 'threw') {
       const error = defect ?? (outcome as { error: unknown }).error;

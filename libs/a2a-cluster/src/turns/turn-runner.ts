@@ -60,7 +60,9 @@ export class TurnRunner {
       () => execution.abort(new TaskCanceledError(execution.taskId)),
       this.options.cancelTimeoutMs,
     );
-    void this.run(execution, callContext, (invocation, bus) => this.invoker.executeCancel(invocation, callContext, bus));
+    void this.run(execution, callContext, (invocation, bus) =>
+      this.invoker.executeCancel(invocation, callContext, bus),
+    );
     void execution.ended.promise.catch(() => undefined).finally(() => clearTimeout(timer));
   }
 

@@ -59,6 +59,10 @@ const TABLES: NonNullable<Columns>[] = [
       { columnNames: ['tenant', 'owner', 'agent', 'state_since', 'task_no'] },
       { columnNames: ['tenant', 'owner', 'agent', 'context_id', 'state_since', 'task_no'] },
       { columnNames: ['tenant', 'owner', 'agent', 'state', 'state_since', 'task_no'] },
+      {
+        columnNames: ['agent', 'state_since'],
+        where: "state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')",
+      },
     ],
   },
   {
@@ -70,6 +74,7 @@ const TABLES: NonNullable<Columns>[] = [
       { name: 'commit_id', type: 'uuid' },
       { name: 'created_at', ...now },
     ],
+    indices: [{ columnNames: ['created_at'] }],
   },
   {
     name: 'a2a_task_leases',

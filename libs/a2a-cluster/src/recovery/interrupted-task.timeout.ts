@@ -1,0 +1,58 @@
+import { Logger } from '@nestjs/common';
+import type { TaskEventStream } from '../streams/task-event-stream.js';
+import type { VersionedTaskStore } from '../tasks/task-store.js';
+import { failed } from '../turns/status-events.js';
+import type { Sweeper } from './sweep-trigger.js';
+
+const BATCH_TASKS = 100;
+
+/** Ends tasks whose client has not answered for too long (option `interruptedTaskTimeoutMs`). */
+export class InterruptedTaskTimeout implements Sweeper {
+  private readonly logger = new Logger(InterruptedTaskTimeout.name);
+  private running: Promise<number> | undefined;
+  private stopped = false;
+
+  constructor(
+    private readonly tasks: VersionedTaskStore,
+    private readonly stream: TaskEventStream,
+    private readonly timeoutMs: number,
+  ) {}
+
+  /** Ends all that are overdue now; returns how many were looked at. */
+  runOnce(): Promise<number> {
+    this.running ??= this.sweep().finally(() => (this.running = undefined));
+    return this.running;
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    await this.running?.catch(() => undefined);
+  }
+
+  private async sweep(): Promise<number> {
+    let looked = 0;
+    while (!this.stopped) {
+      const batch = await this.tasks.overdue(this.timeoutMs, BATCH_TASKS);
+      let ended = 0;
+      for (const { taskNo, stateVersion } of batch) if (await this.end(taskNo, stateVersion)) ended += 1;
+      looked += batch.length;
+      if (ended < BATCH_TASKS) break; // what could not be ended is left to the next sweep
+    }
+    return looked;
+  }
+
+  /** Under the task's lock: a message that came meanwhile has moved on what this decision was about. */
+  private async end(taskNo: number, stateVersion: number): Promise<boolean> {
+    const text = `The client did not answer within ${this.timeoutMs} ms.`;
+    try {
+      await this.tasks.forceEnd(taskNo, ({ id, contextId }) => failed({ taskId: id, contextId }, text), {
+        idleSince: stateVersion,
+      });
+      this.stream.changed(taskNo);
+      return true;
+    } catch (error) {
+      this.logger.error(`Task number ${taskNo} is overdue and could not be ended: ${String(error)}`);
+      return false;
+    }
+  }
+}

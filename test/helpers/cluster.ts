@@ -1,0 +1,126 @@
+import type { Client } from '@a2a-js/sdk/client';
+import { type ClientOptions, clientFor } from './client.js';
+import { createTestDatabase, type TestDatabase } from './database.js';
+import { type ReplicaEnvironment, ReplicaProcess } from './replica-process.js';
+import { expectNothingLeft } from './resource-check.js';
+
+/** Short times, in ms: a killed replica's task is FAILED after TTL + sweep interval, 2.5 s. */
+export const TIMES = { heartbeat: 500, ttl: 2_000, sweep: 500, poll: 250, drain: 1_000, cancel: 1_000 };
+
+/** Beyond what is promised: what a machine may add whose cores are all busy with something else. */
+export const LOAD_MS = 10_000;
+
+const ENVIRONMENT: ReplicaEnvironment = {
+  A2A_HEARTBEAT_MS: TIMES.heartbeat,
+  A2A_TTL_MS: TIMES.ttl,
+  A2A_SWEEP_MS: TIMES.sweep,
+  A2A_POLL_MS: TIMES.poll,
+  A2A_DRAIN_MS: TIMES.drain,
+  A2A_CANCEL_MS: TIMES.cancel,
+};
+
+/** One replica and the client that talks to it. */
+export class Member {
+  private constructor(
+    readonly name: string,
+    readonly process: ReplicaProcess,
+    readonly client: Client,
+    readonly url: string,
+  ) {}
+
+  static async start(name: string, env: ReplicaEnvironment): Promise<Member> {
+    const process = await ReplicaProcess.start(name, env);
+    return new Member(name, process, await clientFor(process.url, { transport: transportOf(name) }), process.url);
+  }
+
+  /** A client of another user, over the same transport. */
+  as(user: string): Promise<Client> {
+    return clientFor(this.url, { transport: transportOf(this.name), user });
+  }
+}
+
+/** Both transports are in use in every cluster. */
+const transportOf = (name: string): NonNullable<ClientOptions['transport']> => (name === 'B' ? 'HTTP+JSON' : 'JSONRPC');
+
+/** Replicas of the sample, each a process of its own, on one database of their own. */
+export class TestCluster {
+  private readonly members = new Map<string, Member>();
+
+  private constructor(
+    readonly database: TestDatabase,
+    private readonly env: ReplicaEnvironment,
+  ) {}
+
+  /** Starts replicas A, B and C, or those named. `env` is on top of the {@link TIMES}. */
+  static async start(env: ReplicaEnvironment = {}, names: readonly string[] = ['A', 'B', 'C']): Promise<TestCluster> {
+    const database = await createTestDatabase();
+    const cluster = new TestCluster(database, { ...ENVIRONMENT, DATABASE_URL: database.url, ...env });
+    await Promise.all(names.map((name) => cluster.add(name)));
+    return cluster;
+  }
+
+  get a(): Member {
+    return this.member('A');
+  }
+
+  get b(): Member {
+    return this.member('B');
+  }
+
+  get c(): Member {
+    return this.member('C');
+  }
+
+  get all(): Member[] {
+    return [...this.members.values()];
+  }
+
+  /** Starts a replica under this name, in the place of the one that had it. */
+  async add(name: string, env: ReplicaEnvironment = {}): Promise<Member> {
+    const member = await Member.start(name, { ...this.env, ...env });
+    this.members.set(name, member);
+    return member;
+  }
+
+  /** Kills a replica as a crash would. */
+  async kill(name: string): Promise<void> {
+    const { process } = this.member(name);
+    this.members.delete(name);
+    await process.kill('SIGKILL');
+  }
+
+  /** Holder, generation and expiry of the lease on a task; undefined where there is none. */
+  async lease(taskId: string): Promise<Lease | undefined> {
+    const [row] = await this.database.query<{ holder: string; generation: string; expiresAt: Date; renewedAt: Date }>(
+      `SELECT l.holder, l.generation, l.expires_at AS "expiresAt", l.renewed_at AS "renewedAt"
+         FROM a2a_task_leases AS l JOIN a2a_tasks AS t USING (task_no) WHERE t.task_id = $1`,
+      [taskId],
+    );
+    return row && { ...row, pid: Number(row.holder.split(':').at(-2)) };
+  }
+
+  /** Ends all replicas in order; afterwards no lease, no connection and no database of theirs is left. */
+  async stop(): Promise<void> {
+    try {
+      const codes = await Promise.all(this.all.map(({ process }) => process.stop()));
+      expect(codes).toEqual(codes.map(() => 0));
+      await expectNothingLeft(this.database);
+    } finally {
+      await this.database.drop();
+    }
+  }
+
+  private member(name: string): Member {
+    const member = this.members.get(name);
+    if (!member) throw new Error(`There is no replica ${name}`);
+    return member;
+  }
+}
+
+export interface Lease {
+  holder: string;
+  pid: number;
+  generation: string;
+  expiresAt: Date;
+  renewedAt: Date;
+}
