@@ -38,6 +38,7 @@ import { EventRetention } from './streams/event-retention.js';
 import { Poller } from './streams/poller.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
 import { TypeOrmTaskEventStream } from './streams/typeorm-task-event-stream.js';
+import { MessageReceiptEntity } from './tasks/message-receipt.entity.js';
 import { scopeResolver } from './tasks/task-scope.js';
 import { VersionedTaskStore } from './tasks/task-store.js';
 import { TaskEventEntity } from './tasks/task-event.entity.js';
@@ -156,6 +157,7 @@ function storeProviders(): Provider[] {
     events: sqlName(dataSource, TaskEventEntity),
     leases: sqlName(dataSource, LeaseEntity),
     pushConfigs: sqlName(dataSource, PushConfigEntity),
+    receipts: sqlName(dataSource, MessageReceiptEntity),
   });
   return [
     provide(
@@ -188,8 +190,8 @@ function storeProviders(): Provider[] {
     ),
     provide(
       EventRetention,
-      (tasks: VersionedTaskStore, poller: Poller, { streams }: ResolvedOptions) =>
-        new EventRetention(tasks, poller, streams.retentionMs),
+      (tasks: VersionedTaskStore, poller: Poller, { streams, turns }: ResolvedOptions) =>
+        new EventRetention(tasks, poller, streams.retentionMs, turns.messageIdWindowMs),
       [VersionedTaskStore, Poller, RESOLVED_OPTIONS],
     ),
     provide(
@@ -360,11 +362,18 @@ function protocolProviders(): Provider[] {
         stream: TaskEventStream,
         runner: TurnRunner,
         cancellation: TaskCancellation,
-        { ownerResolver, validateInputModes }: ResolvedOptions,
+        { ownerResolver, validateInputModes, turns, streams }: ResolvedOptions,
       ) =>
         new ClusterRequestHandler(
-          ...([cards, tasks, stream, runner, new TurnAnswers(tasks, stream), cancellation] as const),
-          ...([scopeResolver(ownerResolver), validateInputModes] as const),
+          ...([
+            cards,
+            tasks,
+            stream,
+            runner,
+            new TurnAnswers(tasks, stream, streams.pollIntervalMs),
+            cancellation,
+          ] as const),
+          ...([scopeResolver(ownerResolver), validateInputModes, turns.messageIdWindowMs] as const),
         ),
       [AgentCards, VersionedTaskStore, TaskEventStream, TurnRunner, TaskCancellation, RESOLVED_OPTIONS],
     ),

@@ -30,6 +30,7 @@ import type { ScopeResolver } from '../tasks/task-scope.js';
 import { isTerminal, stateName } from '../tasks/task-states.js';
 import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
+import { receiptOf } from '../turns/message-fingerprint.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
 import type { AgentCards } from './agent-cards.js';
 import {
@@ -43,7 +44,7 @@ import {
 } from './request-validation.js';
 import { paced } from './response-flow.js';
 import type { TaskCancellation } from './task-cancellation.js';
-import type { TurnAnswers } from './turn-answers.js';
+import type { Repetition, TurnAnswers } from './turn-answers.js';
 
 /** The protocol's operations, answered alike by every replica. */
 export class ClusterRequestHandler implements A2ARequestHandler {
@@ -58,6 +59,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     private readonly cancellation: TaskCancellation,
     private readonly scopeOf: ScopeResolver,
     private readonly validateInputModes: boolean,
+    private readonly messageIdWindowMs: number,
   ) {}
 
   getAgentCard(): Promise<AgentCard> {
@@ -156,12 +158,19 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   }
 
   /** Checks a message and starts its turn. */
-  private async begin(params: SendMessageRequest, context: ServerCallContext): Promise<TurnExecution> {
+  private async begin(params: SendMessageRequest, context: ServerCallContext): Promise<TurnExecution | Repetition> {
     const message = requireMessage(params);
     const card = await this.cards.card();
     if (this.validateInputModes) requireInputModes(card, message);
     requireExtensions(card, context);
     const scope = this.scope(context, message.taskId || randomUUID());
+    const receipt = receiptOf(message, this.messageIdWindowMs);
+    if (receipt && !message.taskId) {
+      // Looked up before the executor runs; the first commit holds the promise where two copies run at once. A
+      // follow-up's repetition is found when it is admitted.
+      const repeats = await this.tasks.findRepeated(scope, receipt);
+      if (repeats !== undefined) return { repeats };
+    }
     const task = message.taskId ? (await this.require(message.taskId, context)).task : undefined;
     const contextId = task?.contextId ?? (message.contextId || randomUUID());
     const referenceTasks = await this.referenceTasks(message.referenceTaskIds, context);
@@ -170,7 +179,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       ...params,
       message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },
     };
-    return this.runner.start({ scope, contextId, callContext: context, request, task, referenceTasks });
+    return this.runner.start({ scope, contextId, callContext: context, request, receipt, task, referenceTasks });
   }
 
   private async referenceTasks(ids: string[], context: ServerCallContext): Promise<Task[] | undefined> {

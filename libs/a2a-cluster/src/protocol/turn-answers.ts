@@ -1,28 +1,40 @@
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { A2AError } from '@a2a-js/sdk/errors';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { stateSetBy, toStreamResponse } from '../tasks/task-event.js';
-import { endsTurn, isInterrupted, isTerminal } from '../tasks/task-states.js';
+import { endsTurn, isTerminal } from '../tasks/task-states.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
+
+/** A message that was accepted before: the task that it was for answers it. */
+export interface Repetition {
+  repeats: number;
+}
 
 /** What the sender of a message is answered: at once, at the end of the turn, or as a stream. */
 export class TurnAnswers {
   constructor(
     private readonly tasks: VersionedTaskStore,
     private readonly stream: TaskEventStream,
+    private readonly pollIntervalMs: number,
   ) {}
 
   /** As soon as the message is durable. */
-  async first(turn: TurnExecution): Promise<Message | Task> {
-    const opened = await turn.opened.promise;
+  async first(turn: TurnExecution | Repetition): Promise<Message | Task> {
+    if ('repeats' in turn) return this.read(turn.repeats);
+    const opened = await orRepetition(turn.opened.promise);
+    if ('repeats' in opened) return this.read(opened.repeats);
     return 'message' in opened ? opened.message : (opened.task ?? (await this.read(opened.taskNo)));
   }
 
   /** When the task has ended or waits for its client, or when the agent has answered with a message. */
-  async final(turn: TurnExecution): Promise<Message | Task> {
-    const end = await Promise.race([turn.ended.promise, turn.authRequired.promise]);
+  async final(turn: TurnExecution | Repetition): Promise<Message | Task> {
+    if ('repeats' in turn) return this.settled(turn.repeats);
+    const end = await orRepetition(Promise.race([turn.ended.promise, turn.authRequired.promise]));
+    if ('repeats' in end) return this.settled(end.repeats);
     if (!('kind' in end)) return this.read(end.taskNo);
     switch (end.kind) {
       case 'message':
@@ -31,14 +43,18 @@ export class TurnAnswers {
         return end.task;
       case 'lost': {
         if (end.taskNo === undefined) throw new A2AError('The task could not be stored.');
-        return this.decidedElsewhere(end.taskNo, turn.admittedTask?.version ?? 0);
+        return this.settled(end.taskNo);
       }
     }
   }
 
   /** The Task, then the turn's events, until it ends the task or waits for its client. */
-  async *streamed(turn: TurnExecution, gone: AbortSignal): AsyncGenerator<StreamResponse, void> {
-    const opened = await turn.opened.promise;
+  async *streamed(turn: TurnExecution | Repetition, gone: AbortSignal): AsyncGenerator<StreamResponse, void> {
+    const opened = 'repeats' in turn ? turn : await orRepetition(turn.opened.promise);
+    if ('repeats' in turn || 'repeats' in opened) {
+      yield* this.fromNowOn('repeats' in turn ? turn.repeats : (opened as Repetition).repeats, gone);
+      return;
+    }
     if ('message' in opened) {
       yield { payload: { $case: 'message', value: opened.message } };
       return;
@@ -82,16 +98,30 @@ export class TurnAnswers {
     }
   }
 
-  /** The lease was lost: whoever claimed it decides. Its answer is waited for; what was before is no answer (O49). */
-  private async decidedElsewhere(taskNo: number, admittedVersion: number): Promise<Task> {
-    const never = new AbortController().signal;
-    for (;;) {
+  /**
+   * The task once it has ended or waits for its client, whoever brings it there: the lease was lost, or another turn has
+   * the message. A state from before the message is no answer (O49). A release without an event is found by looking.
+   */
+  private async settled(taskNo: number): Promise<Task> {
+    while (!this.stream.closed.aborted) {
       const stored = await this.tasks.findByNo(taskNo);
       if (!stored) throw new A2AError('The task was deleted.');
-      const state = stored.task.status?.state ?? 0;
-      if (isTerminal(state) || (isInterrupted(state) && stored.stateVersion > admittedVersion)) return stored.task;
-      const next = await this.stream.follow(taskNo, stored.version, never).next();
-      if (next.done) throw new A2AError('The replica is shutting down; ask another one for the task.');
+      if (isTerminal(stored.task.status?.state ?? 0) || stored.waiting) return stored.task;
+      await this.stream.follow(taskNo, stored.version, AbortSignal.timeout(this.pollIntervalMs)).next();
+    }
+    throw new A2AError('The replica is shutting down; ask another one for the task.');
+  }
+
+  /** A repeated message's stream: the task as it is, then what follows, until it ends or waits for its client. */
+  private async *fromNowOn(taskNo: number, gone: AbortSignal): AsyncGenerator<StreamResponse, void> {
+    const stored = await this.tasks.findByNo(taskNo);
+    if (!stored) throw new A2AError('The task was deleted.');
+    yield { payload: { $case: 'task', value: stored.task } };
+    if (isTerminal(stored.task.status?.state ?? 0) || stored.waiting) return;
+    for await (const { event } of this.stream.follow(taskNo, stored.version, gone)) {
+      const response = toStreamResponse(event);
+      if (response) yield response;
+      if (endsTurn(stateSetBy(event) ?? 0)) return;
     }
   }
 
@@ -99,5 +129,16 @@ export class TurnAnswers {
     const stored = await this.tasks.findByNo(taskNo);
     if (!stored) throw new A2AError('The task was deleted.');
     return stored.task;
+  }
+}
+
+/** A turn that was refused because its message is a repetition: found out at admission, or by its first commit. */
+async function orRepetition<T extends object>(promise: Promise<T>): Promise<T | Repetition> {
+  try {
+    return await promise;
+  } catch (error) {
+    const cause = error instanceof LeaseLostError ? error.cause : error;
+    if (cause instanceof MessageRepeatedError) return { repeats: cause.taskNo };
+    throw error;
   }
 }

@@ -1,32 +1,41 @@
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { Poller } from './poller.js';
 
-const BATCH_EVENTS = 1_000;
+const BATCH_ROWS = 1_000;
 const MAX_PAUSE_MS = 60_000;
 
-/** Prunes the event log, in bounded batches and now and then: a tenth of the retention time may pass in between. */
+/**
+ * Prunes the event log and the receipts of messages, in bounded batches and now and then: a tenth of the retention time
+ * may pass in between.
+ */
 export class EventRetention {
-  private nextAt: number;
-  private readonly pauseMs: number;
-
   constructor(
     private readonly tasks: VersionedTaskStore,
     poller: Poller,
     private readonly retentionMs: number,
+    private readonly messageIdWindowMs: number,
   ) {
-    this.pauseMs = Math.min(retentionMs / 10, MAX_PAUSE_MS);
-    this.nextAt = performance.now() + this.pauseMs;
-    if (Number.isFinite(retentionMs)) poller.register(() => this.runIfDue());
+    if (Number.isFinite(retentionMs)) poller.register(paused(retentionMs, () => this.pruneEvents()));
+    if (messageIdWindowMs > 0) poller.register(paused(messageIdWindowMs, () => this.pruneReceipts()));
   }
 
-  /** Prunes one batch; true if there may be more. */
-  async runOnce(): Promise<boolean> {
-    return (await this.tasks.pruneEvents(this.retentionMs, BATCH_EVENTS)) === BATCH_EVENTS;
+  /** Prunes one batch of events; true if there may be more. */
+  async pruneEvents(): Promise<boolean> {
+    return (await this.tasks.pruneEvents(this.retentionMs, BATCH_ROWS)) === BATCH_ROWS;
   }
 
-  private async runIfDue(): Promise<void> {
-    if (performance.now() < this.nextAt) return;
-    const more = await this.runOnce();
-    if (!more) this.nextAt = performance.now() + this.pauseMs;
+  /** The same for receipts that are out of their window. */
+  async pruneReceipts(): Promise<boolean> {
+    return (await this.tasks.pruneReceipts(this.messageIdWindowMs, BATCH_ROWS)) === BATCH_ROWS;
   }
+}
+
+/** A poll job that does something only now and then, and at once again while there is more to do. */
+function paused(retentionMs: number, prune: () => Promise<boolean>): () => Promise<void> {
+  const pauseMs = Math.min(retentionMs / 10, MAX_PAUSE_MS);
+  let nextAt = performance.now() + pauseMs;
+  return async () => {
+    if (performance.now() < nextAt) return;
+    if (!(await prune())) nextAt = performance.now() + pauseMs;
+  };
 }

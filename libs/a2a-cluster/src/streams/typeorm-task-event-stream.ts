@@ -43,6 +43,10 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     this.channel = channel;
   }
 
+  override get closed(): AbortSignal {
+    return this.closing.signal;
+  }
+
   override async *follow(
     taskNo: number,
     fromVersion: number,

@@ -1,7 +1,8 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Column, Entity, Index, PrimaryColumn } from 'typeorm';
 
 /** A message that was accepted: a repeated POST of it finds its task. */
 @Entity({ name: 'a2a_message_receipts' })
+@Index(['createdAt'])
 export class MessageReceiptEntity {
   @PrimaryColumn({ type: 'text' })
   tenant!: string;

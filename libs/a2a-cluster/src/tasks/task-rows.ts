@@ -3,7 +3,7 @@ import { EventLogGapError } from '../errors/event-log-gap.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import { applyEvent } from './apply-event.js';
 import { decodeEvent, decodeTask } from './task-event.codec.js';
-import { stateOf } from './task-states.js';
+import { isInterrupted, stateOf } from './task-states.js';
 import type { StoredTask } from './task-store.js';
 
 /** A task as the statements read it: snapshot and tail. bigint columns arrive as strings. */
@@ -44,6 +44,12 @@ export function storedTask(row: TaskRow): StoredTask {
  */
 export function madeLease(row: DecisionRow, lease: LeaseRequest | undefined): boolean {
   return row.leaseTurnId === lease?.turnId && row.leaseHolder === lease?.holder && row.leaseAttempt === 1;
+}
+
+/** The task waits for its client: nobody runs it, or the turn that runs has said what it needs. */
+export function isWaiting(row: TaskRow & { admittedVersion: number | null }): boolean {
+  const asked = row.admittedVersion === null || row.stateVersion > row.admittedVersion;
+  return asked && isInterrupted(stateOfRow(row));
 }
 
 export const stateOfRow = (row: TaskRow): TaskState => stateOf(row.state);

@@ -1,4 +1,5 @@
 import { leaseColumns, leaseExpiry } from '../leases/lease-statements.js';
+import { firstReceipt } from './receipt-statements.js';
 
 /** The tables that the task statements name. */
 export interface TaskTables {
@@ -6,10 +7,11 @@ export interface TaskTables {
   events: string;
   leases: string;
   pushConfigs: string;
+  receipts: string;
 }
 
 /** What a load reads: the snapshot and the tail of the log behind it, in one statement and so at one moment. */
-const storedTask = ({ events }: TaskTables, t: string): string => `
+export const storedTaskColumns = ({ events }: TaskTables, t: string): string => `
   ${t}.task_no AS "taskNo", ${t}.version, ${t}.state_version AS "stateVersion", ${t}.state,
   ${t}.context_id AS "contextId", ${t}.snapshot, ${t}.snapshot_version AS "snapshotVersion",
   (SELECT json_agg(e.event ORDER BY e.version) FROM ${events} AS e
@@ -17,13 +19,14 @@ const storedTask = ({ events }: TaskTables, t: string): string => `
 
 /** $1 tenant, $2 owner, $3 task id, $4 agent. */
 export const findStatement = (tables: TaskTables): string => `
-  SELECT ${storedTask(tables, 't')}
+  SELECT ${storedTaskColumns(tables, 't')}
     FROM ${tables.tasks} AS t
    WHERE t.tenant = $1 AND t.owner = $2 AND t.task_id = $3 AND t.agent = $4`;
 
 /** $1 task_no. */
 export const findByNoStatement = (tables: TaskTables): string => `
-  SELECT ${storedTask(tables, 't')}, t.tenant, t.owner, t.task_id AS "taskId"
+  SELECT ${storedTaskColumns(tables, 't')},
+         (SELECT l.admitted_version FROM ${tables.leases} AS l WHERE l.task_no = t.task_no) AS "admittedVersion"
     FROM ${tables.tasks} AS t
    WHERE t.task_no = $1`;
 
@@ -51,7 +54,7 @@ export const decideStatement = (tables: TaskTables): string => `
     SELECT generation, admitted_version, expires_at, turn_id, holder, attempt
       FROM ${tables.leases} WHERE task_no = $1 FOR KEY SHARE
   )
-  SELECT ${storedTask(tables, 't')},
+  SELECT ${storedTaskColumns(tables, 't')},
          l.generation AS "leaseGeneration", l.admitted_version AS "admittedVersion",
          l.turn_id AS "leaseTurnId", l.holder AS "leaseHolder", l.attempt AS "leaseAttempt",
          l.expires_at <= clock_timestamp() AS expired
@@ -59,16 +62,32 @@ export const decideStatement = (tables: TaskTables): string => `
    WHERE t.task_no = $1`;
 
 /**
- * A new task's first commit. A taken id inserts nothing, and then nothing else either, since all hangs on \`t\`.
+ * A new task's first commit. A message that was accepted before inserts no receipt, a taken id no task, and then
+ * nothing else either: all hangs on the receipt and the task. Of two runs of one message the second waits for the first
+ * one's receipt and then finds it.
  * $1 tenant, $2 owner, $3 task id, $4 agent, $5 context id, $6 state, $7 state_version, $8 snapshot, $9 events,
- * $10 commit id; with a lease $11 kind, $12 turn id, $13 holder, $14 ttl, $15 request, $16 context.
+ * $10 commit id; with a lease kind, turn id, holder, ttl, request, context; with a receipt message id, hash, window.
  */
-export const createStatement = ({ tasks, events, leases }: TaskTables, leased: boolean): string => `
-  WITH t AS (
-    INSERT INTO ${tasks} (tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
-                          snapshot, snapshot_version)
-    VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, cardinality($9::text[]),
-            $8, cardinality($9::text[]))
+export const createStatement = (
+  tables: TaskTables,
+  { leased, receipted }: { leased: boolean; receipted: boolean },
+): string => {
+  const { tasks, events, leases } = tables;
+  const columns = `tenant, owner, task_id, agent, context_id, state, state_since, state_version, version, snapshot,
+                          snapshot_version`;
+  const values = `$1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, cardinality($9::text[]), $8,
+           cardinality($9::text[])`;
+  return `
+  WITH ${
+    receipted
+      ? `${firstReceipt(tables, leased ? 17 : 11)}, t AS (
+    INSERT INTO ${tasks} (task_no, ${columns})
+    OVERRIDING SYSTEM VALUE
+    SELECT r.task_no, ${values} FROM r`
+      : `t AS (
+    INSERT INTO ${tasks} (${columns})
+    VALUES (${values})`
+  }
     ON CONFLICT (tenant, owner, task_id) DO NOTHING
     RETURNING task_no
   ), ${
@@ -84,6 +103,7 @@ export const createStatement = ({ tasks, events, leases }: TaskTables, leased: b
     SELECT t.task_no, n.version, n.event, $10::uuid FROM t, unnest($9::text[]) WITH ORDINALITY AS n(event, version)
   )
   SELECT task_no AS "taskNo"${leased ? ', (SELECT generation FROM l) AS generation' : ''} FROM t`;
+};
 
 /**
  * I3, I4: every later commit. The task row is locked under the version that the writer knows, then the lease under the
@@ -153,28 +173,6 @@ export const readEventsStatement = ({ events }: TaskTables): string => `
 /** $1 task numbers. */
 export const versionsStatement = ({ tasks }: TaskTables): string => `
   SELECT task_no AS "taskNo", version FROM ${tasks} WHERE task_no = ANY($1::bigint[])`;
-
-/**
- * A page of tasks, newest status first; an unchanged task keeps its place between pages.
- * $1 tenant, $2 owner, $3 agent, $4 context id or null, $5 state or null, $6 status after or null,
- * $7 and $8 the last row of the page before (state_since, task_no) or null, $9 limit.
- */
-export const listStatement = (tables: TaskTables): string => `
-  SELECT ${storedTask(tables, 't')}, t.state_since::text AS "stateSince"
-    FROM ${tables.tasks} AS t
-   WHERE ${listFilter}
-     AND ($7::timestamptz IS NULL OR (t.state_since, t.task_no) < ($7::timestamptz, $8::bigint))
-   ORDER BY t.state_since DESC, t.task_no DESC
-   LIMIT $9`;
-
-/** How many tasks match. Parameters $1 to $6 as above. */
-export const countStatement = ({ tasks }: TaskTables): string => `
-  SELECT count(*)::integer AS total FROM ${tasks} AS t WHERE ${listFilter}`;
-
-const listFilter = `t.tenant = $1 AND t.owner = $2 AND t.agent = $3
-     AND ($4::text IS NULL OR t.context_id = $4)
-     AND ($5::text IS NULL OR t.state = $5)
-     AND ($6::timestamptz IS NULL OR t.state_since > $6::timestamptz)`;
 
 /**
  * Candidates only: each is decided about under its own lock. The states are literals, so that the partial index serves.

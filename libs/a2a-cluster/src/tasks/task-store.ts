@@ -20,6 +20,15 @@ export interface StoredTask {
   task: Task;
 }
 
+/** A message as repetitions of it are recognised: by its id and its content. */
+export interface MessageReceipt {
+  messageId: string;
+  /** Hash of the content: clients that reuse an id for another message get a new turn. */
+  fingerprint: string;
+  /** How long it is remembered, in ms. */
+  windowMs: number;
+}
+
 /** What ties one write to one attempt at writing it. */
 export interface WriteOptions {
   /** Bound of the call in ms, so that a write does not outlive the lease that permits it. */
@@ -35,6 +44,8 @@ export interface CreateOptions extends WriteOptions {
   snapshot: string;
   /** The lease of the turn; none where these events already end it, or where leases are off. */
   lease?: LeaseRequest;
+  /** Remembers the message in the same transaction. */
+  receipt?: MessageReceipt;
 }
 
 /** What a first commit made. */
@@ -62,6 +73,8 @@ export interface AppendOptions extends WriteOptions {
 export type Admission =
   | { outcome: 'admitted'; generation: number | undefined; stored: StoredTask }
   | { outcome: 'unknown' }
+  /** The same message was accepted before. */
+  | { outcome: 'repeated'; taskNo: number }
   | { outcome: 'terminal'; state: TaskState }
   | { outcome: 'otherContext'; contextId: string }
   /** A turn runs; `waiting`: it has said what it needs and is about to let go. */
@@ -89,10 +102,16 @@ export abstract class VersionedTaskStore implements TaskStore {
   /** Finds a task with everything it holds. */
   abstract find(scope: TaskScope): Promise<StoredTask | undefined>;
 
-  /** The same by the store's own key, with the scope: what recovery starts from. */
-  abstract findByNo(taskNo: number): Promise<(StoredTask & { scope: TaskScope }) | undefined>;
+  /** The same by the store's own key, and whether the task waits for its client: nobody runs it, or it has asked. */
+  abstract findByNo(taskNo: number): Promise<(StoredTask & { waiting: boolean }) | undefined>;
 
-  /** Stores a new task. Throws {@link ConcurrentTaskModificationError} where the id is taken. */
+  /** The task of a message that was accepted before, within its window. */
+  abstract findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined>;
+
+  /**
+   * Stores a new task. Throws {@link ConcurrentTaskModificationError} where the id is taken, and
+   * {@link MessageRepeatedError} where the message of the receipt was accepted before.
+   */
   abstract create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask>;
 
   /**
@@ -111,7 +130,7 @@ export abstract class VersionedTaskStore implements TaskStore {
     scope: TaskScope,
     message: Message,
     lease: LeaseRequest | undefined,
-    options?: WriteOptions,
+    options?: WriteOptions & { receipt?: MessageReceipt },
   ): Promise<Admission>;
 
   /** Marks a running task for cancellation, or takes the lease of a waiting one. */
@@ -139,6 +158,9 @@ export abstract class VersionedTaskStore implements TaskStore {
    * how many.
    */
   abstract pruneEvents(olderThanMs: number, limit: number): Promise<number>;
+
+  /** Forgets messages older than this, at most `limit`. Returns how many. */
+  abstract pruneReceipts(olderThanMs: number, limit: number): Promise<number>;
 
   /** Events after a version, in order, at most `limit`. Fewer only where the log ends. */
   abstract readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]>;

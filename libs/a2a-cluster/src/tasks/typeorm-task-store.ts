@@ -4,14 +4,16 @@ import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import { applyEvent } from './apply-event.js';
 import { expandTaskEvent } from './expand-task-event.js';
-import { decodePageToken, encodePageToken } from './page-token.js';
+import * as receipts from './receipt-statements.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
 import { decodeEvent, encodeEvent, encodeTask } from './task-event.codec.js';
-import { type DecisionRow, madeLease, stateOfRow, storedTask, type TaskRow } from './task-rows.js';
+import { type DecisionRow, isWaiting, madeLease, stateOfRow, storedTask, type TaskRow } from './task-rows.js';
 import type { ScopeResolver } from './task-scope.js';
+import { TaskListing } from './task-listing.js';
 import * as sql from './task-statements.js';
 import { isInterrupted, isTerminal, stateName } from './task-states.js';
 import {
@@ -20,16 +22,16 @@ import {
   type CancelRequest,
   type CreatedTask,
   type CreateOptions,
+  type MessageReceipt,
   type StoredTask,
   type TaskScope,
   VersionedTaskStore,
   type WriteOptions,
 } from './task-store.js';
 
-const DEFAULT_PAGE_SIZE = 50;
-
 /** Tasks and their event logs in the app's database. */
 export class TypeOrmTaskStore extends VersionedTaskStore {
+  private readonly listing: TaskListing;
   /** Which version `load` saw, per call and task: the SDK clones tasks, so the task itself cannot carry it. */
   private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
 
@@ -40,6 +42,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     private readonly scopeOf: ScopeResolver,
   ) {
     super();
+    this.listing = new TaskListing(database, tables, agent);
   }
 
   override async find({ tenant, owner, taskId }: TaskScope): Promise<StoredTask | undefined> {
@@ -52,23 +55,30 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     return row && storedTask(row);
   }
 
-  override async findByNo(taskNo: number): Promise<(StoredTask & { scope: TaskScope }) | undefined> {
-    const [row] = await this.database.query<TaskRow & TaskScope>(sql.findByNoStatement(this.tables), [taskNo]);
+  override async findByNo(taskNo: number): Promise<(StoredTask & { waiting: boolean }) | undefined> {
+    const [row] = await this.database.query<TaskRow & { admittedVersion: number | null }>(
+      sql.findByNoStatement(this.tables),
+      [taskNo],
+    );
     if (!row) return undefined;
-    const { tenant, owner, taskId } = row;
-    return { ...storedTask(row), scope: { tenant, owner, taskId } };
+    return { ...storedTask(row), waiting: isWaiting(row) };
+  }
+
+  override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
+    return this.repeated(this.database, scope, receipt);
   }
 
   override async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
     const { tenant, owner, taskId } = scope;
-    const { lease, commitId, contextId, snapshot, timeoutMs } = options;
+    const { lease, receipt, commitId, contextId, snapshot, timeoutMs } = options;
     const { state, stateVersion } = lastStatus(events, 0);
     const [made] = await this.database.query<{ taskNo: string; generation?: string }>(
-      sql.createStatement(this.tables, lease !== undefined),
+      sql.createStatement(this.tables, { leased: lease !== undefined, receipted: receipt !== undefined }),
       [
         ...[tenant, owner, taskId, this.agent, contextId, state ?? stateName(0), stateVersion ?? 0],
         ...[snapshot, events.map(encodeEvent), commitId],
         ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
+        ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
       ],
       timeoutMs,
     );
@@ -79,12 +89,15 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     return this.createdBefore(scope, events, options);
   }
 
-  /** The id is taken: by this very commit, whose answer was lost, or by somebody else. */
+  /** Not made: by this very commit, whose answer was lost, because the message is a repetition, or the id is taken. */
   private createdBefore(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
     return this.database.transaction(async (tx) => {
       const row = await this.lockAndRead(tx, scope);
       if (!row || !(await this.doneVersion(tx, Number(row.taskNo), options.commitId, 0))) {
-        throw new ConcurrentTaskModificationError(scope.taskId, 0);
+        const first = options.receipt && (await this.repeated(tx, scope, options.receipt));
+        throw first === undefined
+          ? new ConcurrentTaskModificationError(scope.taskId, 0)
+          : new MessageRepeatedError(first);
       }
       if (options.lease && !madeLease(row, options.lease))
         throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
@@ -135,7 +148,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     scope: TaskScope,
     message: Message,
     lease: LeaseRequest | undefined,
-    { timeoutMs }: WriteOptions = {},
+    { timeoutMs, receipt }: WriteOptions & { receipt?: MessageReceipt } = {},
   ): Promise<Admission> {
     return this.database.transaction<Admission>(async (tx) => {
       const row = await this.lockAndRead(tx, scope);
@@ -145,6 +158,8 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         // Our COMMIT went through, its answer was lost.
         return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
       }
+      const first = receipt && (await this.repeated(tx, scope, receipt));
+      if (first !== undefined) return { outcome: 'repeated', taskNo: first };
       const state = stateOfRow(row);
       if (isTerminal(state)) return { outcome: 'terminal', state };
       if (message.contextId && message.contextId !== row.contextId) {
@@ -152,7 +167,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       }
       if (row.leaseGeneration !== null) {
         if (row.expired) return { outcome: 'abandoned', taskNo };
-        return { outcome: 'busy', waiting: isInterrupted(state) && row.stateVersion > (row.admittedVersion ?? 0) };
+        return { outcome: 'busy', waiting: isWaiting(row) };
       }
       if (!isInterrupted(state)) return { outcome: 'busy', waiting: false };
       const stored = storedTask(row);
@@ -162,6 +177,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       const version = await this.tryAppend(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(scope.taskId, row.version);
       const generation = lease && (await this.acquire(tx, taskNo, version, lease));
+      if (receipt) await this.remember(tx, scope, receipt, taskNo);
       return { outcome: 'admitted', generation, stored: { ...stored, version, task: applyEvent(stored.task, event) } };
     }, timeoutMs);
   }
@@ -228,6 +244,12 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     return row?.pruned ?? 0;
   }
 
+  override async pruneReceipts(olderThanMs: number, limit: number): Promise<number> {
+    const statement = receipts.pruneReceiptsStatement(this.tables);
+    const [row] = await this.database.query<{ pruned: number }>(statement, [olderThanMs, limit]);
+    return row?.pruned ?? 0;
+  }
+
   override async readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
     const rows = await this.database.query<{ version: number; event: string }>(sql.readEventsStatement(this.tables), [
       taskNo,
@@ -247,7 +269,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   override async load(taskId: string, context: ServerCallContext): Promise<Task | undefined> {
     const stored = await this.find(this.scopeOf(context, taskId));
     if (!stored) return undefined;
-    this.remember(context, stored);
+    this.noteSeen(context, stored);
     return stored.task;
   }
 
@@ -259,7 +281,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       const { contextId } = task;
       const snapshot = encodeTask(task);
       const made = await this.create(scope, [{ kind: 'task', task }], { contextId, commitId, snapshot });
-      this.remember(context, { ...made, stateVersion: 1, task });
+      this.noteSeen(context, { ...made, stateVersion: 1, task });
       return;
     }
     // What the caller saw is folded anew: it may have changed the task that `load` gave it.
@@ -271,39 +293,14 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     const endsTurn = isTerminal(saved.status?.state ?? 0);
     const options = { expectedVersion: seen.version, commitId, endsTurn, snapshot: encodeTask(saved) };
     const version = await this.append({ taskNo: seen.taskNo, taskId: task.id }, events, options);
-    this.remember(context, { ...seen, version });
+    this.noteSeen(context, { ...seen, version });
   }
 
-  override async list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
-    const pageSize = params.pageSize ?? DEFAULT_PAGE_SIZE;
-    const { tenant, owner } = this.scopeOf(context, '');
-    const cursor = params.pageToken ? decodePageToken(params.pageToken) : undefined;
-    const filter = [
-      ...[tenant, owner, this.agent, params.contextId || null],
-      params.status ? stateName(params.status) : null,
-      params.statusTimestampAfter ?? null,
-    ];
-    const [rows, [count]] = await Promise.all([
-      this.database.query<TaskRow & { stateSince: string }>(sql.listStatement(this.tables), [
-        ...filter,
-        ...[cursor?.stateSince ?? null, cursor?.taskNo ?? null, pageSize + 1],
-      ]),
-      this.database.query<{ total: number }>(sql.countStatement(this.tables), filter),
-    ]);
-    const page = rows.slice(0, pageSize);
-    const last = rows.length > pageSize ? page.at(-1) : undefined;
-    return {
-      tasks: page.map((row) => {
-        const { task } = storedTask(row);
-        return params.includeArtifacts ? task : { ...task, artifacts: [] };
-      }),
-      nextPageToken: last ? encodePageToken(last) : '',
-      pageSize,
-      totalSize: count?.total ?? 0,
-    };
+  override list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
+    return this.listing.list(params, this.scopeOf(context, ''));
   }
 
-  private remember(context: ServerCallContext, stored: StoredTask): void {
+  private noteSeen(context: ServerCallContext, stored: StoredTask): void {
     const versions = this.seen.get(context) ?? new Map<string, StoredTask>();
     this.seen.set(context, versions.set(stored.task.id, stored));
   }
@@ -327,6 +324,26 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       ...[taskNo, this.agent, kind, turnId, version, holder, ttlMs, request, context],
     ]);
     return Number(row?.generation);
+  }
+
+  private async repeated(
+    executor: SqlExecutor,
+    { tenant, owner }: TaskScope,
+    { messageId, fingerprint, windowMs }: MessageReceipt,
+  ): Promise<number | undefined> {
+    const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs];
+    const [row] = await executor.query<{ taskNo: string }>(receipts.repeatedStatement(this.tables), params);
+    return row && Number(row.taskNo);
+  }
+
+  private async remember(
+    tx: SqlExecutor,
+    { tenant, owner }: TaskScope,
+    { messageId, fingerprint, windowMs }: MessageReceipt,
+    taskNo: number,
+  ): Promise<void> {
+    const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs, taskNo];
+    await tx.query(receipts.rememberStatement(this.tables), params);
   }
 
   private async doneVersion(tx: SqlExecutor, taskNo: number, commitId: string, after: number): Promise<number | null> {

@@ -10,7 +10,7 @@ import { beginTask, expandTaskEvent } from '../tasks/expand-task-event.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import type { MessageReceipt, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { Deferred } from './deferred.js';
 
 /** A snapshot is renewed once the log behind it is as long as it is, and not before this. */
@@ -30,6 +30,8 @@ export interface CommitTarget {
   userMessage: Message | undefined;
   /** The lease that the first commit of a new task brings with it. */
   lease: LeaseRequest | undefined;
+  /** By what a repetition of the message of a new task is recognised. */
+  receipt: MessageReceipt | undefined;
   /** The task that a follow-up was admitted to. */
   admitted?: { stored: StoredTask; generation: number | undefined };
 }
@@ -248,11 +250,11 @@ export class CommitLoop {
     attempt: { commitId: string; ends: boolean; snapshot: string | undefined; timeoutMs: number; sentAt: number },
   ): Promise<number> {
     const { commitId, ends, snapshot, sentAt } = attempt;
-    const { scope, contextId, lease } = this.target;
+    const { scope, contextId, lease, receipt } = this.target;
     const bound = Number.isFinite(attempt.timeoutMs) ? { timeoutMs: Math.ceil(attempt.timeoutMs) } : {};
     if (this.taskNo === undefined) {
-      const options = { contextId, commitId, snapshot: snapshot ?? '', ...(lease && !ends && { lease }), ...bound };
-      const made = await this.tasks.create(scope, events, options);
+      const options = { contextId, commitId, snapshot: snapshot ?? '', ...(receipt && { receipt }), ...bound };
+      const made = await this.tasks.create(scope, events, { ...options, ...(lease && !ends && { lease }) });
       this.taskNo = made.taskNo;
       this.version = made.version;
       this.generation = made.generation;

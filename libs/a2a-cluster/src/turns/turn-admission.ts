@@ -1,6 +1,7 @@
 import { SendMessageRequest } from '@a2a-js/sdk';
 import { RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import { isPassing } from '../database/database-errors.js';
+import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
 import type { Heartbeat } from '../leases/heartbeat.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
@@ -74,6 +75,8 @@ export class TurnAdmission {
           return { stored: admission.stored, generation: admission.generation, sentAt };
         case 'unknown':
           throw new TaskNotFoundError(`Task not found: ${taskId}`);
+        case 'repeated':
+          throw new MessageRepeatedError(admission.taskNo);
         case 'terminal':
           throw new UnsupportedOperationError(
             `Task ${taskId} has ended as ${stateName(admission.state)} and takes no more messages.`,
@@ -96,19 +99,20 @@ export class TurnAdmission {
 
   /** One try, repeated once if its answer was lost: by the turn id the store finds what it has done. */
   private async tryAdmit(execution: TurnExecution, lease: LeaseRequest | undefined): Promise<Admission> {
-    const { scope, request } = execution.subject;
+    const { scope, request, receipt } = execution.subject;
     const message = request!.message!;
+    const options = receipt ? { receipt } : {};
     try {
-      return await this.tasks.admit(scope, message, lease);
+      return await this.tasks.admit(scope, message, lease, options);
     } catch (error) {
       if (!isPassing(error)) throw error;
-      return this.tasks.admit(scope, message, lease);
+      return this.tasks.admit(scope, message, lease, options);
     }
   }
 
   /** Opens the way into the event log and starts to keep the lease alive. */
   private open(execution: TurnExecution, lease: LeaseRequest | undefined, admitted: Admitted | undefined): void {
-    const { scope, contextId, request, kind } = execution.subject;
+    const { scope, contextId, request, receipt, kind } = execution.subject;
     const { heartbeat } = this;
     const hold = (generation: number, sentAt: number): void => {
       execution.lease = heartbeat?.hold(generation, sentAt, execution);
@@ -117,7 +121,7 @@ export class TurnAdmission {
     // A copy, since the loop folds what follows into its own; the first answer shows the task as it was admitted.
     const firstTask = admitted && copyTask(admitted.stored.task);
     execution.loop = new CommitLoop(
-      { scope, contextId, userMessage: request?.message, lease, ...(admitted && { admitted }) },
+      { scope, contextId, userMessage: request?.message, lease, receipt, ...(admitted && { admitted }) },
       this.tasks,
       this.stream,
       {

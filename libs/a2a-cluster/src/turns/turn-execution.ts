@@ -5,7 +5,7 @@ import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { TurnAbortedError } from '../errors/turn-aborted.error.js';
 import type { HeldLease, LeaseHolder } from '../leases/heartbeat.js';
 import type { TurnKind } from '../leases/lease-store.js';
-import type { StoredTask, TaskScope } from '../tasks/task-store.js';
+import type { MessageReceipt, StoredTask, TaskScope } from '../tasks/task-store.js';
 import type { CommitLoop } from './commit-loop.js';
 import { Deferred } from './deferred.js';
 import { Turn } from './turn.js';
@@ -27,6 +27,8 @@ export interface TurnSubject {
   callContext: ServerCallContext;
   /** The message's request; none in a cancel turn. */
   request: SendMessageRequest | undefined;
+  /** By what a repetition of the message is recognised. */
+  receipt: MessageReceipt | undefined;
   /** A follow-up, to a task that is there. */
   followUp: boolean;
 }

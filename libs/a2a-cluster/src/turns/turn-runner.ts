@@ -3,7 +3,7 @@ import type { SendMessageRequest, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
-import type { TaskScope } from '../tasks/task-store.js';
+import type { MessageReceipt, TaskScope } from '../tasks/task-store.js';
 import type { ExecutorInvoker } from './executor-invoker.js';
 import type { Invocation } from './executor-provider.js';
 import { FencedEventBus } from './fenced-event-bus.js';
@@ -19,6 +19,7 @@ export interface MessageTurn {
   contextId: string;
   callContext: ServerCallContext;
   request: SendMessageRequest;
+  receipt: MessageReceipt | undefined;
   /** The task it is a follow-up to, as it was looked up. */
   task: Task | undefined;
   referenceTasks: Task[] | undefined;
@@ -36,9 +37,10 @@ export class TurnRunner {
   ) {}
 
   /** Starts the turn of a message. Whether it was admitted, and how it ends, is told by the execution's promises. */
-  start({ scope, contextId, callContext, request, task, referenceTasks }: MessageTurn): TurnExecution {
+  start({ task, referenceTasks, ...message }: MessageTurn): TurnExecution {
     this.running.assertOpen();
-    const execution = this.create({ kind: 'message', scope, contextId, callContext, request, followUp: !!task });
+    const { request, callContext } = message;
+    const execution = this.create({ kind: 'message', followUp: task !== undefined, ...message });
     const context = new TurnRequestContext(execution, request, callContext, task, referenceTasks);
     void this.run(execution, context, async (invocation, bus) => {
       await this.invoker.guard(invocation, 'execute', [context, bus]);
@@ -49,7 +51,16 @@ export class TurnRunner {
 
   /** The execution of a cancel turn: its lease is asked for in the request to cancel. */
   prepareCancel(scope: TaskScope, contextId: string, callContext: ServerCallContext): TurnExecution {
-    return this.create({ kind: 'cancel', scope, contextId, callContext, request: undefined, followUp: true });
+    const followUp = true;
+    return this.create({
+      kind: 'cancel',
+      scope,
+      contextId,
+      callContext,
+      request: undefined,
+      receipt: undefined,
+      followUp,
+    });
   }
 
   /** Runs a cancel turn whose lease was acquired: the executor may clean up, and CANCELED is written in any case. */

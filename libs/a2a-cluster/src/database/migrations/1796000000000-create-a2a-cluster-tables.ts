@@ -122,6 +122,7 @@ const TABLES: NonNullable<Columns>[] = [
       { name: 'task_no', type: 'bigint' },
       { name: 'created_at', ...now },
     ],
+    indices: [{ columnNames: ['created_at'] }],
   },
   {
     name: 'a2a_push_configs',

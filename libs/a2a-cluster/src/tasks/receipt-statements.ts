@@ -1,0 +1,59 @@
+/** The tables that the receipt statements name. */
+export interface ReceiptTables {
+  tasks: string;
+  receipts: string;
+}
+
+const literal = (name: string): string => `'${name.replaceAll("'", "''")}'`;
+
+/** A receipt that is out of its window, or whose task was deleted, is taken over; a valid one stays and says so. */
+const takeOver = ({ tasks }: ReceiptTables, window: string): string => `
+    ON CONFLICT (tenant, owner, agent, message_id, fingerprint) DO UPDATE
+      SET task_no = EXCLUDED.task_no, created_at = EXCLUDED.created_at
+    WHERE r.created_at <= clock_timestamp() - ${window}::double precision * interval '1 millisecond'
+       OR NOT EXISTS (SELECT FROM ${tasks} AS k WHERE k.task_no = r.task_no)
+    RETURNING r.task_no`;
+
+/**
+ * The receipt as part of a new task's first commit, which takes its number from it. Its parameters begin at `first`:
+ * message id, hash, window. The others are the commit's: $1 tenant, $2 owner, $3 task id, $4 agent.
+ */
+export const firstReceipt = (tables: ReceiptTables, first: number): string => `r AS (
+    INSERT INTO ${tables.receipts} AS r (tenant, owner, agent, message_id, fingerprint, task_no, created_at)
+    SELECT $1, $2, $4, $${first}, $${first + 1},
+           nextval(pg_get_serial_sequence(${literal(tables.tasks)}, 'task_no')), clock_timestamp()
+     WHERE NOT EXISTS (SELECT FROM ${tables.tasks} AS k WHERE k.tenant = $1 AND k.owner = $2 AND k.task_id = $3)
+    ${takeOver(tables, `$${first + 2}`)}
+  )`;
+
+/**
+ * The message of a follow-up, under its task's lock.
+ * $1 tenant, $2 owner, $3 agent, $4 message id, $5 hash, $6 window, $7 task_no.
+ */
+export const rememberStatement = (tables: ReceiptTables): string => `
+  INSERT INTO ${tables.receipts} AS r (tenant, owner, agent, message_id, fingerprint, task_no, created_at)
+  VALUES ($1, $2, $3, $4, $5, $7, clock_timestamp())
+  ${takeOver(tables, '$6')}`;
+
+/** $1 tenant, $2 owner, $3 agent, $4 message id, $5 hash, $6 window. */
+export const repeatedStatement = ({ receipts, tasks }: ReceiptTables): string => `
+  SELECT r.task_no AS "taskNo"
+    FROM ${receipts} AS r JOIN ${tasks} AS t ON t.task_no = r.task_no
+   WHERE r.tenant = $1 AND r.owner = $2 AND r.agent = $3 AND r.message_id = $4 AND r.fingerprint = $5
+     AND r.created_at > clock_timestamp() - $6::double precision * interval '1 millisecond'`;
+
+/** $1 ms, $2 limit. */
+export const pruneReceiptsStatement = ({ receipts }: ReceiptTables): string => `
+  WITH old AS MATERIALIZED (
+    SELECT tenant, owner, agent, message_id, fingerprint
+      FROM ${receipts}
+     WHERE created_at < (SELECT clock_timestamp()) - $1::double precision * interval '1 millisecond'
+     ORDER BY created_at
+     LIMIT $2
+       FOR UPDATE SKIP LOCKED
+  ), gone AS (
+    DELETE FROM ${receipts} AS r USING old
+     WHERE (r.tenant, r.owner, r.agent, r.message_id, r.fingerprint)
+         = (old.tenant, old.owner, old.agent, old.message_id, old.fingerprint)
+  )
+  SELECT count(*)::integer AS pruned FROM old`;
