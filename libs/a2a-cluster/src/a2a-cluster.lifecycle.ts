@@ -8,11 +8,13 @@ import { requireTables } from './a2a-cluster.schema-check.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { Heartbeat } from './leases/heartbeat.js';
 import type { LeaseStore } from './leases/lease-store.js';
+import type { OpenResponses } from './protocol/open-responses.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
 import type { SweepTrigger } from './recovery/sweep-trigger.js';
 import type { Poller } from './streams/poller.js';
 import type { TaskEventStream } from './streams/task-event-stream.js';
 import type { ExecutorProvider } from './turns/executor-provider.js';
+import type { LeaseWatch } from './turns/lease-watch.js';
 import type { TurnRunner } from './turns/turn-runner.js';
 
 /** What starts and stops with the app. */
@@ -23,6 +25,8 @@ export interface LifecycleParts {
   requestHandler: A2ARequestHandler;
   transports: TransportPaths;
   runner: TurnRunner;
+  watch: LeaseWatch;
+  responses: OpenResponses;
   stream: TaskEventStream;
   poller: Poller;
   leases: LeaseStore;
@@ -57,14 +61,15 @@ export class A2AClusterLifecycle
 
   /** Drains while HTTP still serves, renewals go on, and streams are told how their turns end. */
   async onModuleDestroy(): Promise<void> {
-    await this.parts.runner.drain();
+    await this.parts.runner.drain(() => this.parts.watch.runOnce());
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    const { poller, heartbeat, sweep, stream, leases } = this.parts;
+    const { poller, heartbeat, sweep, stream, leases, responses } = this.parts;
     await sweep?.stop();
     await Promise.all([poller.stop(), heartbeat?.stop()]);
     await stream.close();
+    await responses.end();
     await leases.close();
   }
 

@@ -148,8 +148,11 @@ export function resolveTransports(given: Partial<TransportPaths> = {}): Transpor
 }
 
 const LEASE_DEFAULTS: LeaseTimes = { heartbeatIntervalMs: 30_000, ttlMs: 120_000 };
+/** How often is looked for what has to be ended, in ms. */
+export const DEFAULT_SWEEP_MS = 30_000;
+
 const SWEEPER_DEFAULTS: SweeperOptions = {
-  ...{ intervalMs: 30_000, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
+  ...{ intervalMs: DEFAULT_SWEEP_MS, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
 };
 const STREAM_DEFAULTS = { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000 };
 const TURN_DEFAULTS: ResolvedOptions['turns'] = {

@@ -1,5 +1,5 @@
 import type { DynamicModule, FactoryProvider, InjectionToken, Provider, Type } from '@nestjs/common';
-import { ApplicationConfig, HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
+import { ApplicationConfig, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { AgentExecutor } from '@a2a-js/sdk/server';
@@ -8,6 +8,7 @@ import { A2A_CLUSTER_OPTIONS, A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTI
 import { A2AClusterLifecycle, type LifecycleParts } from './a2a-cluster.lifecycle.js';
 import {
   type A2AClusterStaticOptions,
+  DEFAULT_SWEEP_MS,
   type ResolvedOptions,
   resolveOptions,
   resolveTransports,
@@ -26,6 +27,7 @@ import { AgentCards } from './protocol/agent-cards.js';
 import { a2aBodyParser } from './protocol/body-parser.js';
 import { ClusterRequestHandler } from './protocol/cluster.request-handler.js';
 import { transportControllers } from './protocol/controllers.js';
+import { OpenResponses } from './protocol/open-responses.js';
 import { TaskCancellation } from './protocol/task-cancellation.js';
 import { globalPrefix, TransportEndpoints } from './protocol/transport-endpoints.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
@@ -106,6 +108,7 @@ function providers({ dataSource }: StaticParts): Provider[] {
         new ClusterDatabase(
           requireUsable(found, parts.dataSource),
           Math.max(MIN_STATEMENT_TIMEOUT_MS, leases ? leases.heartbeatIntervalMs : 0),
+          leases ? leases.ttlMs / 3 : undefined,
         ),
       [RESOLVED_OPTIONS, STATIC_OPTIONS, { token: getDataSourceToken(dataSource), optional: true }],
     ),
@@ -121,14 +124,7 @@ function providers({ dataSource }: StaticParts): Provider[] {
           transports: parts.transports,
           ...zip(LIFECYCLE_PARTS, rest),
         }),
-      inject: [
-        ClusterDatabase,
-        STATIC_OPTIONS,
-        ...Object.values(LIFECYCLE_PARTS),
-        LeaseWatch,
-        EventRetention,
-        BODY_PARSER,
-      ],
+      inject: [ClusterDatabase, STATIC_OPTIONS, ...Object.values(LIFECYCLE_PARTS), EventRetention, BODY_PARSER],
     },
   ];
 }
@@ -140,6 +136,8 @@ const LIFECYCLE_PARTS = {
   adapterHost: HttpAdapterHost,
   requestHandler: A2A_REQUEST_HANDLER,
   runner: TurnRunner,
+  watch: LeaseWatch,
+  responses: OpenResponses,
   stream: TaskEventStream,
   poller: Poller,
   leases: LeaseStore,
@@ -206,6 +204,7 @@ function storeProviders(): Provider[] {
 function turnProviders(): Provider[] {
   return [
     RunningTurns,
+    OpenResponses,
     provide(
       TurnAdmission,
       (
@@ -225,13 +224,16 @@ function turnProviders(): Provider[] {
     provide(
       ExecutorProvider,
       (
-        moduleRef: ModuleRef,
         modules: ModulesContainer,
-        { executor }: StaticParts,
+        parts: StaticParts,
         { globalEnhancers }: ResolvedOptions,
         config: ApplicationConfig,
-      ) => new ExecutorProvider(moduleRef, modules, executor, globalEnhancers ? config : undefined),
-      [ModuleRef, ModulesContainer, STATIC_OPTIONS, RESOLVED_OPTIONS, ApplicationConfig],
+      ) => {
+        // Several instances of the library's module in one app are told apart by what each was made with.
+        const home = [...modules.values()].find((module) => module.providers.get(STATIC_OPTIONS)?.instance === parts);
+        return new ExecutorProvider(home!, modules, parts.executor, globalEnhancers ? config : undefined);
+      },
+      [ModulesContainer, STATIC_OPTIONS, RESOLVED_OPTIONS, ApplicationConfig],
     ),
     provide(
       TurnRunner,
@@ -275,7 +277,7 @@ function recoveryProviders(): Provider[] {
       ) => {
         if (!heartbeat) return null;
         const recovery = new AbandonedTurnRecovery(tasks, leases, stream, heartbeat);
-        admission.onAbandoned(async (taskNo) => void (await recovery.recoverTask(taskNo)));
+        admission.onAbandoned((taskNo) => recovery.recoverTask(taskNo));
         return recovery;
       },
       [VersionedTaskStore, LeaseStore, TaskEventStream, Heartbeat, TurnAdmission],
@@ -306,14 +308,15 @@ function recoveryProviders(): Provider[] {
         options: ResolvedOptions,
         registry: SchedulerRegistry | undefined,
       ) => {
-        if (!sweeper || !options.sweeper) return null;
+        const sweepers = [sweeper, timeout].filter((one) => one !== null);
+        if (sweepers.length === 0) return null;
         if (!registry) {
           throw new ClusterOptionsError(
             'sweeper',
             "A2AClusterModule's sweeper needs @nestjs/schedule: import ScheduleModule.forRoot().",
           );
         }
-        return new SweepTrigger(timeout ? [sweeper, timeout] : [sweeper], registry, options.sweeper.intervalMs);
+        return new SweepTrigger(sweepers, registry, options.sweeper ? options.sweeper.intervalMs : DEFAULT_SWEEP_MS);
       },
       [AbandonedTaskSweeper, InterruptedTaskTimeout, RESOLVED_OPTIONS, { token: SchedulerRegistry, optional: true }],
     ),
@@ -349,7 +352,7 @@ function protocolProviders(): Provider[] {
           stream,
           admission,
           runner,
-          async (taskNo) => void (await recovery?.recoverTask(taskNo)),
+          recovery ? (taskNo) => recovery.recoverTask(taskNo) : undefined,
           turns.cancelTimeoutMs + streams.pollIntervalMs,
         ),
       [VersionedTaskStore, TaskEventStream, TurnAdmission, TurnRunner, AbandonedTurnRecovery, RESOLVED_OPTIONS],
@@ -384,9 +387,10 @@ function protocolProviders(): Provider[] {
         { userBuilder }: ResolvedOptions,
         { transports }: StaticParts,
         running: RunningTurns,
+        responses: OpenResponses,
         config: ApplicationConfig,
-      ) => new TransportEndpoints(handler, userBuilder, transports, running, config),
-      [A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS, RunningTurns, ApplicationConfig],
+      ) => new TransportEndpoints(handler, userBuilder, transports, running, responses, config),
+      [A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS, RunningTurns, OpenResponses, ApplicationConfig],
     ),
     provide(
       BODY_PARSER,

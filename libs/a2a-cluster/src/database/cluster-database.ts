@@ -1,6 +1,8 @@
 import type { Client, Pool } from 'pg';
 import type { DataSource, QueryRunner } from 'typeorm';
+import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
 import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
+import { isPassing } from './database-errors.js';
 import { DedicatedConnection, destroySocket } from './dedicated-connection.js';
 
 /** Runs statements in one connection: a transaction's, or a single one's. */
@@ -18,6 +20,11 @@ export class ClusterDatabase implements SqlExecutor {
     readonly dataSource: DataSource,
     /** Client-side bound of one call in ms; a caller's own can only be shorter. */
     readonly maxTimeoutMs: number,
+    /**
+     * The same for a transaction of several statements. Its row locks can hold up a renewal round, so it has to be over
+     * well within the time to live of a lease.
+     */
+    readonly maxTransactionMs: number = maxTimeoutMs,
   ) {}
 
   /** One statement in a transaction of its own: one round trip. */
@@ -29,9 +36,10 @@ export class ClusterDatabase implements SqlExecutor {
    * Several statements in one READ COMMITTED transaction. The server itself ends it at `timeoutMs`, so that a frozen
    * process does not keep its row locks: a lease that has run out must stay claimable.
    */
-  transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs = this.maxTimeoutMs): Promise<T> {
-    const bound = Math.max(1, Math.floor(Math.min(timeoutMs, this.maxTimeoutMs)));
-    return this.withConnection(timeoutMs, async (runner) => {
+  async transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs = this.maxTransactionMs): Promise<T> {
+    const bound = Math.max(1, Math.floor(Math.min(timeoutMs, this.maxTransactionMs)));
+    let committing = false;
+    const transact = async (runner: QueryRunner): Promise<T> => {
       await runner.query(
         'BEGIN ISOLATION LEVEL READ COMMITTED; ' +
           `SET LOCAL lock_timeout = ${bound}; SET LOCAL statement_timeout = ${bound}; ` +
@@ -39,13 +47,19 @@ export class ClusterDatabase implements SqlExecutor {
       );
       try {
         const result = await work({ query: (sql, params = []) => rowsOf(runner, sql, params) });
+        committing = true;
         await runner.query('COMMIT');
         return result;
       } catch (error) {
         await runner.query('ROLLBACK').catch(() => undefined);
         throw error;
       }
-    });
+    };
+    try {
+      return await this.withConnection(bound, transact);
+    } catch (error) {
+      throw committing && isPassing(error) ? new CommitOutcomeUnknownError(error) : error;
+    }
   }
 
   /** A connection beside the pool, with the pool's own settings. */
@@ -61,17 +75,21 @@ export class ClusterDatabase implements SqlExecutor {
     const runner = this.dataSource.createQueryRunner();
     const connecting = runner.connect() as Promise<object>;
     let timedOut = false;
+    let begun = false;
     let timer: NodeJS.Timeout | undefined;
     const expired = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
         timedOut = true;
-        connecting.then(destroySocket, () => undefined);
+        // One that comes too late was never used: it goes back to the pool as it is.
+        if (begun) connecting.then(destroySocket, () => undefined);
         reject(new DatabaseTimeoutError(timeoutMs));
       }, timeoutMs);
     });
-    const working = connecting.then(() =>
-      timedOut ? Promise.reject(new DatabaseTimeoutError(timeoutMs)) : work(runner),
-    );
+    const working = connecting.then(() => {
+      if (timedOut) throw new DatabaseTimeoutError(timeoutMs);
+      begun = true;
+      return work(runner);
+    });
     // The connection goes back when the work has let go of it, which after a time-out is later than our answer.
     const released = working.then(
       () => runner.release(),

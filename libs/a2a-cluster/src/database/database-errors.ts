@@ -1,4 +1,5 @@
-import { QueryFailedError } from 'typeorm';
+import { QueryFailedError, QueryRunnerAlreadyReleasedError } from 'typeorm';
+import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
 import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
 
 /** SQLSTATE of what the database refused, where the error carries one. */
@@ -22,7 +23,9 @@ const PASSING_STATES = new Set([
  * Everything else is a defect that a retry would only hide.
  */
 export function isPassing(error: unknown): boolean {
-  if (error instanceof DatabaseTimeoutError) return true;
+  if (error instanceof DatabaseTimeoutError || error instanceof CommitOutcomeUnknownError) return true;
+  // The connection died between two statements of a transaction, and TypeORM has let go of it.
+  if (error instanceof QueryRunnerAlreadyReleasedError) return true;
   const state = sqlState(error);
   if (state === undefined) return isConnectionError(error);
   if (PASSING_STATES.has(state)) return true;

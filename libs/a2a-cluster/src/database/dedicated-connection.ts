@@ -7,6 +7,8 @@ import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
  */
 export class DedicatedConnection {
   private current: Promise<Client> | undefined;
+  /** The client behind it, also while it still connects: a silent server never settles that. */
+  private client: Client | undefined;
   private closed = false;
 
   constructor(
@@ -40,13 +42,15 @@ export class DedicatedConnection {
 
   async close(): Promise<void> {
     this.closed = true;
-    const client = await this.current?.catch(() => undefined);
+    const { client } = this;
     this.current = undefined;
-    client?.removeAllListeners();
-    client?.on('error', () => undefined);
+    this.client = undefined;
+    if (!client) return;
+    client.removeAllListeners();
+    client.on('error', () => undefined);
     // A black-holed socket never answers the goodbye: destroying it after end() was sent leaves nothing open.
-    if (client) await Promise.race([client.end(), new Promise((resolve) => setImmediate(resolve))]);
-    if (client) destroySocket(client);
+    await Promise.race([client.end().catch(() => undefined), new Promise((resolve) => setImmediate(resolve))]);
+    destroySocket(client);
   }
 
   private connected(): Promise<Client> {
@@ -57,6 +61,7 @@ export class DedicatedConnection {
 
   private async open(): Promise<Client> {
     const client = this.create();
+    this.client = client;
     client.on('error', (error: Error) => this.drop(error, client));
     client.on('end', () => this.drop(new Error('The database closed the connection.'), client));
     try {
@@ -69,21 +74,14 @@ export class DedicatedConnection {
     }
   }
 
-  private drop(error: Error, only?: Client): void {
-    const dropped = this.current;
-    if (!dropped || this.closed) return;
-    const forget = (client?: Client): void => {
-      if (this.current !== dropped || (only && client !== only)) return;
-      this.current = undefined;
-      if (client) destroySocket(client);
-      this.onLost(error);
-    };
-    if (only) void dropped.then(forget, () => forget(only));
-    else {
-      this.current = undefined;
-      dropped.then(destroySocket, () => undefined);
-      this.onLost(error);
-    }
+  /** Forgets the current connection; with `only`, if it is still that one. */
+  private drop(error: Error, only = this.client): void {
+    if (!only || only !== this.client || this.closed) return;
+    this.current?.catch(() => undefined);
+    this.current = undefined;
+    this.client = undefined;
+    destroySocket(only);
+    this.onLost(error);
   }
 }
 

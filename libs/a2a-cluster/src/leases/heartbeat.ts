@@ -43,6 +43,7 @@ export class Heartbeat {
   private readonly held = new Map<number, Entry>();
   private roundTimer: NodeJS.Timeout | undefined;
   private deadlineTimer: NodeJS.Timeout | undefined;
+  private watchedDeadline = Infinity;
   private running: Promise<boolean> | undefined;
   private stopped = false;
 
@@ -142,9 +143,11 @@ export class Heartbeat {
     }
   }
 
-  /** One timer for the earliest deadline. Renewals only move deadlines back, and a lease taken later ends later. */
+  /** One timer for the earliest deadline. Renewals only move deadlines back. */
   private watch(deadline: number): void {
-    if (this.deadlineTimer || this.stopped) return;
+    if (this.stopped || (this.deadlineTimer && this.watchedDeadline <= deadline)) return;
+    clearTimeout(this.deadlineTimer);
+    this.watchedDeadline = deadline;
     this.deadlineTimer = setTimeout(() => this.enforceDeadlines(), Math.max(0, deadline - performance.now()) + 1);
   }
 

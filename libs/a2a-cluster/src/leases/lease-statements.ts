@@ -42,7 +42,8 @@ export const claimStatement = ({ leases }: LeaseTables): string => `
   RETURNING l.generation, l.task_no AS "taskNo", l.kind, l.turn_id AS "turnId",
             l.admitted_version AS "admittedVersion", a.attempt AS attempts,
             l.cancel_requested_at IS NOT NULL AS "cancelRequested",
-            a.holder AS "lastHolder", a.renewed_at AS "lastRenewedAt", l.request, l.context`;
+            a.holder AS "lastHolder", l.request, l.context,
+            to_char(a.renewed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "lastRenewedAt"`;
 
 /**
  * I2: the task lock first, so that nobody decides about the task between its last event and the end of its lease (the

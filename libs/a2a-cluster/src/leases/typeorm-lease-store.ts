@@ -9,7 +9,7 @@ import {
   renewStatement,
 } from './lease-statements.js';
 
-/** bigint columns arrive as strings; a sequence stays far below 2^53. */
+/** bigint columns arrive as strings (a sequence stays far below 2^53), times as text: apps parse them their own way. */
 type Raw<T, K extends keyof T> = Omit<T, K> & Record<K, string>;
 
 /** Leases in the app's database, beside the tasks: acquired and released in the transactions of their events. */
@@ -45,14 +45,16 @@ export class TypeOrmLeaseStore extends LeaseStore {
   }
 
   override async claim({ holder, ttlMs, limit, taskNo }: ClaimRequest): Promise<ClaimedLease[]> {
-    const rows = await this.database.query<Raw<ClaimedLease, 'generation' | 'taskNo'>>(this.claimSql, [
-      this.agent,
-      holder,
-      ttlMs,
-      limit,
-      taskNo ?? null,
-    ]);
-    return rows.map((row) => ({ ...row, generation: Number(row.generation), taskNo: Number(row.taskNo) }));
+    const rows = await this.database.query<Raw<ClaimedLease, 'generation' | 'taskNo' | 'lastRenewedAt'>>(
+      this.claimSql,
+      [this.agent, holder, ttlMs, limit, taskNo ?? null],
+    );
+    return rows.map((row) => ({
+      ...row,
+      generation: Number(row.generation),
+      taskNo: Number(row.taskNo),
+      lastRenewedAt: new Date(row.lastRenewedAt),
+    }));
   }
 
   override async release(taskNo: number, generation: number): Promise<boolean> {

@@ -42,7 +42,7 @@ import {
   requireMessage,
   withHistory,
 } from './request-validation.js';
-import { paced } from './response-flow.js';
+import { outsideResponse, paced } from './response-flow.js';
 import type { TaskCancellation } from './task-cancellation.js';
 import type { Repetition, TurnAnswers } from './turn-answers.js';
 
@@ -179,7 +179,8 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       ...params,
       message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },
     };
-    return this.runner.start({ scope, contextId, callContext: context, request, receipt, task, referenceTasks });
+    const turn = { scope, contextId, callContext: context, request, receipt, task, referenceTasks };
+    return outsideResponse(() => this.runner.start(turn));
   }
 
   private async referenceTasks(ids: string[], context: ServerCallContext): Promise<Task[] | undefined> {
@@ -217,7 +218,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     work: (this: ClusterRequestHandler, gone: AbortSignal) => AsyncGenerator<StreamResponse, void>,
   ): AsyncGenerator<StreamResponse, void> {
     try {
-      yield* paced((gone) => work.call(this, gone));
+      yield* paced((gone) => work.call(this, gone), this.stream.closed);
     } catch (error) {
       throw this.publicError(error);
     }

@@ -2,12 +2,14 @@ import type { Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { Backoff, untilKnown } from '../database/retry.js';
+import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { stateSetBy } from '../tasks/task-event.js';
 import { isInterrupted, isTerminal, stateName } from '../tasks/task-states.js';
 import type { TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { canceled } from '../turns/status-events.js';
-import type { AbandonedTurnRecovery, TurnAdmission } from '../turns/turn-admission.js';
+import type { RecoverAbandoned, TurnAdmission } from '../turns/turn-admission.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
 
 /** Cancels a task from any replica, whichever runs it. */
@@ -17,7 +19,8 @@ export class TaskCancellation {
     private readonly stream: TaskEventStream,
     private readonly admission: TurnAdmission,
     private readonly runner: TurnRunner,
-    private readonly recoverAbandoned: AbandonedTurnRecovery,
+    /** None where leases are off. */
+    private readonly recoverAbandoned: RecoverAbandoned | undefined,
     /** How long the holder is given before CANCELED is forced, in ms. */
     private readonly patienceMs: number,
   ) {}
@@ -28,18 +31,23 @@ export class TaskCancellation {
   async cancel(scope: TaskScope, contextId: string, context: ServerCallContext): Promise<Task> {
     const giveUpAt = performance.now() + this.patienceMs;
     for (;;) {
+      if (this.stream.closed.aborted) throw new ReplicaDrainingError();
       const turn = this.runner.prepareCancel(scope, contextId, context);
+      // A replica that shuts down starts no cancel turns: it cancels without asking the executor.
+      const lease = this.runner.isDraining ? undefined : this.admission.leaseRequest(turn);
       const sentAt = performance.now();
-      const request = await this.tasks.requestCancel(scope, this.admission.leaseRequest(turn));
+      const request = await untilKnown(() => this.tasks.requestCancel(scope, lease), giveUpAt);
       switch (request.outcome) {
         case 'unknown':
           throw new TaskNotFoundError(`Task not found: ${scope.taskId}`);
         case 'terminal':
           return requireCanceled(request.stored.task);
         case 'abandoned':
-          await this.recoverAbandoned(request.taskNo);
+          if (!this.recoverAbandoned || performance.now() >= giveUpAt) return this.force(request.taskNo);
+          if (!(await this.recoverAbandoned(request.taskNo))) await new Backoff().pause();
           break;
         case 'admitted':
+          if (this.runner.isDraining) return this.force(request.stored.taskNo);
           // Nobody runs it: the executor cleans up here, under the lease that was just taken.
           this.runner.startCancel(turn, { stored: request.stored, generation: request.generation, sentAt });
           await turn.ended.promise;
@@ -47,14 +55,18 @@ export class TaskCancellation {
         case 'requested': {
           this.stream.changed(request.taskNo);
           await this.untilSettled(request.taskNo, request.version, giveUpAt);
-          if (performance.now() < giveUpAt) break;
-          const ids = { taskId: scope.taskId, contextId };
-          const { task } = await this.tasks.forceEnd(request.taskNo, () => canceled(ids));
-          this.stream.changed(request.taskNo);
-          return requireCanceled(task);
+          if (performance.now() >= giveUpAt) return this.force(request.taskNo);
         }
       }
     }
+  }
+
+  /** CANCELED whoever runs the task: its lease is taken away. */
+  private async force(taskNo: number): Promise<Task> {
+    const end = ({ id, contextId }: Task) => canceled({ taskId: id, contextId });
+    const { task } = await untilKnown(() => this.tasks.forceEnd(taskNo, end), performance.now() + this.patienceMs);
+    this.stream.changed(taskNo);
+    return requireCanceled(task);
   }
 
   /** Waits until the task has ended or its turn has, or until it is time to force the matter. */

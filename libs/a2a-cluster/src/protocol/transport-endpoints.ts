@@ -4,6 +4,7 @@ import { jsonRpcHandler, restHandler, type UserBuilder } from '@a2a-js/sdk/serve
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { RunningTurns } from '../turns/running-turns.js';
 import { answerDraining, sendsMessage } from './draining.js';
+import type { OpenResponses } from './open-responses.js';
 import { withResponse } from './response-flow.js';
 import { below, normalizedPath, type TransportPaths } from './transport-paths.js';
 
@@ -16,6 +17,7 @@ export class TransportEndpoints {
     userBuilder: UserBuilder,
     private readonly paths: TransportPaths,
     private readonly running: RunningTurns,
+    private readonly responses: OpenResponses,
     private readonly config: ApplicationConfig,
   ) {
     const options = { requestHandler, userBuilder };
@@ -24,6 +26,7 @@ export class TransportEndpoints {
 
   handle(transport: 'jsonRpc' | 'rest', req: Request, res: Response, next: NextFunction): void {
     if (this.running.isDraining && sendsMessage(req)) return answerDraining(transport, req, res);
+    this.responses.add(res);
     const path = this.paths[transport];
     const url = req.url;
     // The SDK's routers expect to be mounted: they match what stands behind the path they are at.

@@ -18,7 +18,9 @@ export const normalizedPath = (path: string): string => {
 export function below(url: string, prefix: string, path: string): string | undefined {
   for (const base of [prefix + path, path]) {
     const rest = url.slice(base.length);
-    if (url.startsWith(base) && (rest === '' || /^[/?]/.test(rest))) return rest.startsWith('/') ? rest : `/${rest}`;
+    // Express' routes ignore case.
+    if (url.slice(0, base.length).toLowerCase() === base.toLowerCase() && (rest === '' || /^[/?]/.test(rest)))
+      return rest.startsWith('/') ? rest : `/${rest}`;
   }
   return undefined;
 }

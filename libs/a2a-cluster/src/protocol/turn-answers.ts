@@ -1,12 +1,13 @@
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { A2AError } from '@a2a-js/sdk/errors';
+import { isPassing } from '../database/database-errors.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { stateSetBy, toStreamResponse } from '../tasks/task-event.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import type { VersionedTaskStore } from '../tasks/task-store.js';
+import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
 
 /** A message that was accepted before: the task that it was for answers it. */
@@ -42,8 +43,10 @@ export class TurnAnswers {
       case 'ended':
         return end.task;
       case 'lost': {
-        if (end.taskNo === undefined) throw new A2AError('The task could not be stored.');
-        return this.settled(end.taskNo);
+        if (end.taskNo !== undefined) return this.settled(end.taskNo);
+        const opened = await orRepetition(turn.opened.promise);
+        if ('repeats' in opened) return this.settled(opened.repeats);
+        throw new A2AError('The task could not be stored.');
       }
     }
   }
@@ -104,12 +107,24 @@ export class TurnAnswers {
    */
   private async settled(taskNo: number): Promise<Task> {
     while (!this.stream.closed.aborted) {
-      const stored = await this.tasks.findByNo(taskNo);
-      if (!stored) throw new A2AError('The task was deleted.');
-      if (isTerminal(stored.task.status?.state ?? 0) || stored.waiting) return stored.task;
-      await this.stream.follow(taskNo, stored.version, AbortSignal.timeout(this.pollIntervalMs)).next();
+      const stored = await this.look(taskNo);
+      if (stored && (isTerminal(stored.task.status?.state ?? 0) || stored.waiting)) return stored.task;
+      const until = AbortSignal.timeout(this.pollIntervalMs);
+      for await (const _ of this.stream.follow(taskNo, stored?.version ?? 0, until)) break;
     }
     throw new A2AError('The replica is shutting down; ask another one for the task.');
+  }
+
+  /** A turn is often lost because the database is away: undefined while it is. */
+  private async look(taskNo: number): Promise<(StoredTask & { waiting: boolean }) | undefined> {
+    try {
+      const stored = await this.tasks.findByNo(taskNo);
+      if (!stored) throw new A2AError('The task was deleted.');
+      return stored;
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      return undefined;
+    }
   }
 
   /** A repeated message's stream: the task as it is, then what follows, until it ends or waits for its client. */

@@ -73,8 +73,7 @@ export class AbandonedTurnRecovery {
 
   private async end(stored: StoredTask, claimed: ClaimedLease): Promise<RecoveryOutcome> {
     const ids = { taskId: stored.task.id, contextId: stored.task.contextId };
-    // A cancel turn has no other purpose, whether or not its flag was seen.
-    const cancel = claimed.cancelRequested || claimed.kind === 'cancel';
+    const cancel = isCancel(claimed);
     const { event, bytes } = copyEvent(cancel ? canceled(ids) : failed(ids, ...whatIsKnown(claimed)));
     const version = await this.append(stored, claimed, event);
     this.stream.committed(stored.taskNo, [{ version, event, bytes }]);
@@ -89,10 +88,17 @@ export class AbandonedTurnRecovery {
   }
 }
 
-/** Nothing to end: the task is over, or it waits for its client because this very turn said so. */
-function isSettled({ task, stateVersion }: StoredTask, { admittedVersion, kind }: ClaimedLease): boolean {
+/** A cancel turn has no other purpose, whether or not its flag was seen. */
+const isCancel = ({ cancelRequested, kind }: ClaimedLease): boolean => cancelRequested || kind === 'cancel';
+
+/**
+ * Nothing to end: the task is over, or it waits for its client because this very turn said so. Unless it is to be
+ * canceled: a cancel that was asked for is not forgotten because the task waits (O51).
+ */
+function isSettled({ task, stateVersion }: StoredTask, claimed: ClaimedLease): boolean {
   const state = task.status?.state ?? 0;
-  return isTerminal(state) || (kind === 'message' && isInterrupted(state) && stateVersion > admittedVersion);
+  if (isTerminal(state)) return true;
+  return !isCancel(claimed) && isInterrupted(state) && stateVersion > claimed.admittedVersion;
 }
 
 function whatIsKnown({ lastHolder, lastRenewedAt, attempts }: ClaimedLease): [string, Metadata] {

@@ -31,28 +31,27 @@ export class InterruptedTaskTimeout implements Sweeper {
 
   private async sweep(): Promise<number> {
     let looked = 0;
+    let last = 0;
     while (!this.stopped) {
-      const batch = await this.tasks.overdue(this.timeoutMs, BATCH_TASKS);
-      let ended = 0;
-      for (const { taskNo, stateVersion } of batch) if (await this.end(taskNo, stateVersion)) ended += 1;
+      const batch = await this.tasks.overdue(this.timeoutMs, BATCH_TASKS, last);
+      for (const { taskNo, stateVersion } of batch) await this.end(taskNo, stateVersion);
       looked += batch.length;
-      if (ended < BATCH_TASKS) break; // what could not be ended is left to the next sweep
+      last = batch.at(-1)?.taskNo ?? last;
+      if (batch.length < BATCH_TASKS) break;
     }
     return looked;
   }
 
   /** Under the task's lock: a message that came meanwhile has moved on what this decision was about. */
-  private async end(taskNo: number, stateVersion: number): Promise<boolean> {
+  private async end(taskNo: number, stateVersion: number): Promise<void> {
     const text = `The client did not answer within ${this.timeoutMs} ms.`;
     try {
       await this.tasks.forceEnd(taskNo, ({ id, contextId }) => failed({ taskId: id, contextId }, text), {
         idleSince: stateVersion,
       });
       this.stream.changed(taskNo);
-      return true;
     } catch (error) {
       this.logger.error(`Task number ${taskNo} is overdue and could not be ended: ${String(error)}`);
-      return false;
     }
   }
 }

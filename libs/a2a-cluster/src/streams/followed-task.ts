@@ -23,6 +23,12 @@ export class FollowedTask {
   /** The highest version this replica has seen of the task. */
   knownVersion = 0;
 
+  /**
+   * The highest version that all followers were woken for. A read by one of them tells the others nothing, so it does
+   * not count here: the poll wakes them.
+   */
+  wokenVersion = 0;
+
   /** There may be something new. */
   wake(): void {
     this.wakeups += 1;

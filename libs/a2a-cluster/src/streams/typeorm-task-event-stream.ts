@@ -52,7 +52,7 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     fromVersion: number,
     signal: AbortSignal,
   ): AsyncGenerator<VersionedTaskEvent, void> {
-    const stop = AbortSignal.any([signal, this.closing.signal]);
+    const [stop, unlink] = either(signal, this.closing.signal);
     const task = this.enter(taskNo);
     let cursor = fromVersion;
     let read = -1; // how many wake-ups had come when the database was last asked
@@ -77,14 +77,18 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
         }
       }
     } finally {
+      unlink();
       this.leave(taskNo, task);
     }
   }
 
   override committed(taskNo: number, events: readonly VersionedTaskEvent[]): void {
     const task = this.followed.get(taskNo);
-    task?.remember(events);
-    task?.wake();
+    if (task) {
+      task.remember(events);
+      task.wokenVersion = Math.max(task.wokenVersion, events.at(-1)?.version ?? 0);
+      task.wake();
+    }
     this.channel?.send(taskNo);
   }
 
@@ -115,8 +119,9 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     for (const [taskNo, task] of polled) {
       const version = versions.get(taskNo);
       if (version === undefined) task.deleted = true;
-      if (version !== undefined && version <= task.knownVersion) continue;
-      task.knownVersion = version ?? task.knownVersion;
+      if (version !== undefined && version <= task.wokenVersion) continue;
+      task.wokenVersion = version ?? task.wokenVersion;
+      task.knownVersion = Math.max(task.knownVersion, task.wokenVersion);
       task.wake();
     }
   }
@@ -136,7 +141,13 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     if (isDense(events, cursor) && events.length > 0) return events;
     const stored = await this.retried(() => this.tasks.findByNo(taskNo), stop);
     if (!stored || stored.version <= cursor) return [];
-    return levelingEvents(stored.task).map((event) => ({ version: stored.version, event, bytes: 0 }));
+    // Only the last of them brings the follower to the task's version: it is not level before.
+    const leveling = levelingEvents(stored.task);
+    return leveling.map((event, at) => ({
+      version: at + 1 < leveling.length ? cursor : stored.version,
+      event,
+      bytes: 0,
+    }));
   }
 
   /** A stream outlives passing trouble with the database: it tries again at each poll. */
@@ -162,6 +173,17 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     task.followers -= 1;
     if (task.followers === 0) this.followed.delete(taskNo);
   }
+}
+
+/** A signal that aborts with either. Not AbortSignal.any: its sources keep every signal ever made of them. */
+function either(...sources: AbortSignal[]): [AbortSignal, () => void] {
+  const stop = new AbortController();
+  const abort = (): void => stop.abort();
+  for (const source of sources) {
+    if (source.aborted) abort();
+    source.addEventListener('abort', abort);
+  }
+  return [stop.signal, () => sources.forEach((source) => source.removeEventListener('abort', abort))];
 }
 
 const isDense = (events: readonly VersionedTaskEvent[], cursor: number): boolean =>

@@ -3,13 +3,14 @@ import { storedTaskColumns, type TaskTables } from './task-statements.js';
 /**
  * A page of tasks, newest status first; an unchanged task keeps its place between pages.
  * $1 tenant, $2 owner, $3 agent, $4 context id or null, $5 state or null, $6 status after or null,
- * $7 and $8 the last row of the page before (state_since, task_no) or null, $9 limit.
+ * $7 and $8 the last row of the page before (microseconds of state_since, task_no) or null, $9 limit.
  */
 export const listStatement = (tables: TaskTables): string => `
-  SELECT ${storedTaskColumns(tables, 't')}, t.state_since::text AS "stateSince"
+  SELECT ${storedTaskColumns(tables, 't')}, (extract(epoch FROM t.state_since) * 1000000)::bigint::text AS "stateSinceUs"
     FROM ${tables.tasks} AS t
    WHERE ${listFilter}
-     AND ($7::timestamptz IS NULL OR (t.state_since, t.task_no) < ($7::timestamptz, $8::bigint))
+     AND ($7::bigint IS NULL
+          OR (t.state_since, t.task_no) < (timestamptz 'epoch' + $7::bigint * interval '1 microsecond', $8::bigint))
    ORDER BY t.state_since DESC, t.task_no DESC
    LIMIT $9`;
 

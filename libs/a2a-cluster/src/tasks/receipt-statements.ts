@@ -6,12 +6,14 @@ export interface ReceiptTables {
 
 const literal = (name: string): string => `'${name.replaceAll("'", "''")}'`;
 
-/** A receipt that is out of its window, or whose task was deleted, is taken over; a valid one stays and says so. */
-const takeOver = ({ tasks }: ReceiptTables, window: string): string => `
+/**
+ * A receipt that is out of its window is taken over; a valid one stays and says so. The condition looks at the receipt
+ * alone: its row is read anew once a concurrent insert is through, what a subquery sees is as old as the statement.
+ */
+const takeOver = (window: string): string => `
     ON CONFLICT (tenant, owner, agent, message_id, fingerprint) DO UPDATE
       SET task_no = EXCLUDED.task_no, created_at = EXCLUDED.created_at
     WHERE r.created_at <= clock_timestamp() - ${window}::double precision * interval '1 millisecond'
-       OR NOT EXISTS (SELECT FROM ${tasks} AS k WHERE k.task_no = r.task_no)
     RETURNING r.task_no`;
 
 /**
@@ -23,7 +25,7 @@ export const firstReceipt = (tables: ReceiptTables, first: number): string => `r
     SELECT $1, $2, $4, $${first}, $${first + 1},
            nextval(pg_get_serial_sequence(${literal(tables.tasks)}, 'task_no')), clock_timestamp()
      WHERE NOT EXISTS (SELECT FROM ${tables.tasks} AS k WHERE k.tenant = $1 AND k.owner = $2 AND k.task_id = $3)
-    ${takeOver(tables, `$${first + 2}`)}
+    ${takeOver(`$${first + 2}`)}
   )`;
 
 /**
@@ -33,7 +35,14 @@ export const firstReceipt = (tables: ReceiptTables, first: number): string => `r
 export const rememberStatement = (tables: ReceiptTables): string => `
   INSERT INTO ${tables.receipts} AS r (tenant, owner, agent, message_id, fingerprint, task_no, created_at)
   VALUES ($1, $2, $3, $4, $5, $7, clock_timestamp())
-  ${takeOver(tables, '$6')}`;
+  ${takeOver('$6')}`;
+
+/** A receipt outlives a task that was deleted. $1 tenant, $2 owner, $3 agent, $4 message id, $5 hash. */
+export const forgetOrphanStatement = ({ receipts, tasks }: ReceiptTables): string => `
+  DELETE FROM ${receipts} AS r
+   WHERE r.tenant = $1 AND r.owner = $2 AND r.agent = $3 AND r.message_id = $4 AND r.fingerprint = $5
+     AND NOT EXISTS (SELECT FROM ${tasks} AS k WHERE k.task_no = r.task_no)
+  RETURNING r.task_no`;
 
 /** $1 tenant, $2 owner, $3 agent, $4 message id, $5 hash, $6 window. */
 export const repeatedStatement = ({ receipts, tasks }: ReceiptTables): string => `

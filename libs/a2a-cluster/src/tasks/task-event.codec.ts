@@ -75,3 +75,6 @@ export const decodeTask = (text: string): Task => Task.fromJSON(JSON.parse(text)
 
 /** A deep copy. Not structuredClone: that turns the Buffers of raw parts into Uint8Arrays. */
 export const copyTask = (task: Task): Task => Task.fromJSON(JSON.parse(encodeTask(task)));
+
+export const copyMessage = (message: Message): Message =>
+  Message.fromJSON(JSON.parse(JSON.stringify(Message.toJSON(message))));

@@ -23,11 +23,11 @@ export class TaskListing {
     const filter = [
       ...[tenant, owner, this.agent, params.contextId || null],
       params.status ? stateName(params.status) : null,
-      params.statusTimestampAfter ?? null,
+      params.statusTimestampAfter ? new Date(params.statusTimestampAfter).toISOString() : null,
     ];
-    const page = [...filter, cursor?.stateSince ?? null, cursor?.taskNo ?? null, pageSize + 1];
+    const page = [...filter, cursor?.stateSinceUs ?? null, cursor?.taskNo ?? null, pageSize + 1];
     const [rows, [count]] = await Promise.all([
-      this.database.query<TaskRow & { stateSince: string }>(listStatement(this.tables), page),
+      this.database.query<TaskRow & { stateSinceUs: string }>(listStatement(this.tables), page),
       this.database.query<{ total: number }>(countStatement(this.tables), filter),
     ]);
     const shown = rows.slice(0, pageSize);

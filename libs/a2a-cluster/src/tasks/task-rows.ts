@@ -15,7 +15,8 @@ export interface TaskRow {
   contextId: string;
   snapshot: string;
   snapshotVersion: number;
-  tail: string[] | null;
+  /** JSON array of the events' texts; as text, since apps may parse json columns their own way. */
+  tail: string | null;
 }
 
 /** Under the task lock, with the lease beside it. */
@@ -30,7 +31,7 @@ export interface DecisionRow extends TaskRow {
 
 /** Snapshot plus tail. A tail that is not dense up to the version is an error, not a guess. */
 export function storedTask(row: TaskRow): StoredTask {
-  const tail = row.tail ?? [];
+  const tail = row.tail === null ? [] : (JSON.parse(row.tail) as string[]);
   if (tail.length !== row.version - row.snapshotVersion) {
     throw new EventLogGapError(Number(row.taskNo), row.snapshotVersion + 1, row.version, tail.length);
   }

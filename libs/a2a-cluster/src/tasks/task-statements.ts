@@ -14,7 +14,7 @@ export interface TaskTables {
 export const storedTaskColumns = ({ events }: TaskTables, t: string): string => `
   ${t}.task_no AS "taskNo", ${t}.version, ${t}.state_version AS "stateVersion", ${t}.state,
   ${t}.context_id AS "contextId", ${t}.snapshot, ${t}.snapshot_version AS "snapshotVersion",
-  (SELECT json_agg(e.event ORDER BY e.version) FROM ${events} AS e
+  (SELECT json_agg(e.event ORDER BY e.version)::text FROM ${events} AS e
     WHERE e.task_no = ${t}.task_no AND e.version > ${t}.snapshot_version AND e.version <= ${t}.version) AS tail`;
 
 /** $1 tenant, $2 owner, $3 task id, $4 agent. */
@@ -106,7 +106,8 @@ export const createStatement = (
 };
 
 /**
- * I3, I4: every later commit. The task row is locked under the version that the writer knows, then the lease under the
+ * I3, I4: every later commit. The task row is locked under the version that the writer knows and only while the task
+ * has not ended, then the lease under the
  * writer's generation with FOR KEY SHARE (stops a claim, lets a renewal pass), and every write hangs on both: a stale
  * version or a stale lease writes nothing at all. The lease goes with the event that ends the turn (I2).
  * $1 task_no, $2 expected version, $3 events, $4 commit id, $5 state or null, $6 state_version or null,
@@ -117,7 +118,10 @@ export const appendStatement = (
   { fenced, endsTurn }: { fenced: boolean; endsTurn: boolean },
 ): string => `
   WITH t AS MATERIALIZED (
-    SELECT task_no FROM ${tasks} WHERE task_no = $1 AND version = $2 FOR UPDATE
+    SELECT task_no FROM ${tasks}
+     WHERE task_no = $1 AND version = $2
+       AND state NOT IN ('TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED')
+       FOR UPDATE
   ), ${
     fenced
       ? `l AS MATERIALIZED (
@@ -176,7 +180,7 @@ export const versionsStatement = ({ tasks }: TaskTables): string => `
 
 /**
  * Candidates only: each is decided about under its own lock. The states are literals, so that the partial index serves.
- * $1 agent, $2 ms, $3 limit.
+ * $1 agent, $2 ms, $3 limit, $4 the last task_no of the page before.
  */
 export const overdueStatement = ({ tasks, leases }: TaskTables): string => `
   SELECT t.task_no AS "taskNo", t.state_version AS "stateVersion"
@@ -184,7 +188,8 @@ export const overdueStatement = ({ tasks, leases }: TaskTables): string => `
    WHERE t.agent = $1 AND t.state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')
      AND t.state_since <= (SELECT clock_timestamp()) - $2::double precision * interval '1 millisecond'
      AND NOT EXISTS (SELECT FROM ${leases} AS l WHERE l.task_no = t.task_no)
-   ORDER BY t.state_since
+     AND t.task_no > $4
+   ORDER BY t.task_no
    LIMIT $3`;
 
 /**

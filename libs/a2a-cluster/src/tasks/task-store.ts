@@ -150,8 +150,12 @@ export abstract class VersionedTaskStore implements TaskStore {
     options?: WriteOptions & { idleSince?: number },
   ): Promise<StoredTask>;
 
-  /** Tasks that have been waiting for their client for longer than this, with nobody running them. */
-  abstract overdue(waitingForMs: number, limit: number): Promise<{ taskNo: number; stateVersion: number }[]>;
+  /** Tasks that have been waiting for their client for longer than this, with nobody running them, in order of number. */
+  abstract overdue(
+    waitingForMs: number,
+    limit: number,
+    afterTaskNo: number,
+  ): Promise<{ taskNo: number; stateVersion: number }[]>;
 
   /**
    * Deletes events older than this which the snapshot contains and every push receiver has, at most `limit`. Returns

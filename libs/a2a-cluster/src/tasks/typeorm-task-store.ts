@@ -86,24 +86,30 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       const generation = made.generation === undefined ? undefined : Number(made.generation);
       return { taskNo: Number(made.taskNo), version: events.length, generation };
     }
-    return this.createdBefore(scope, events, options);
+    return (await this.createdBefore(scope, events, options)) ?? this.create(scope, events, options);
   }
 
-  /** Not made: by this very commit, whose answer was lost, because the message is a repetition, or the id is taken. */
-  private createdBefore(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
+  /**
+   * Not made: by this very commit, whose answer was lost, because the message is a repetition, or the id is taken.
+   * Undefined where nothing of this stands in the way any more.
+   */
+  private createdBefore(
+    scope: TaskScope,
+    events: readonly TaskEvent[],
+    { receipt, lease, commitId, timeoutMs }: CreateOptions,
+  ): Promise<CreatedTask | undefined> {
     return this.database.transaction(async (tx) => {
       const row = await this.lockAndRead(tx, scope);
-      if (!row || !(await this.doneVersion(tx, Number(row.taskNo), options.commitId, 0))) {
-        const first = options.receipt && (await this.repeated(tx, scope, options.receipt));
-        throw first === undefined
-          ? new ConcurrentTaskModificationError(scope.taskId, 0)
-          : new MessageRepeatedError(first);
+      if (!row || !(await this.doneVersion(tx, Number(row.taskNo), commitId, 0))) {
+        const first = receipt && (await this.repeated(tx, scope, receipt));
+        if (first !== undefined) throw new MessageRepeatedError(first);
+        if (!row && receipt && (await this.forgetOrphan(tx, scope, receipt))) return undefined;
+        throw new ConcurrentTaskModificationError(scope.taskId, 0);
       }
-      if (options.lease && !madeLease(row, options.lease))
-        throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
-      const generation = options.lease ? Number(row.leaseGeneration) : undefined;
+      if (lease && !madeLease(row, lease)) throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
+      const generation = lease ? Number(row.leaseGeneration) : undefined;
       return { taskNo: Number(row.taskNo), version: events.length, generation };
-    }, options.timeoutMs);
+    }, timeoutMs);
   }
 
   override async append(
@@ -231,10 +237,14 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     }, timeoutMs);
   }
 
-  override async overdue(waitingForMs: number, limit: number): Promise<{ taskNo: number; stateVersion: number }[]> {
+  override async overdue(
+    waitingForMs: number,
+    limit: number,
+    afterTaskNo: number,
+  ): Promise<{ taskNo: number; stateVersion: number }[]> {
     const rows = await this.database.query<{ taskNo: string; stateVersion: number }>(
       sql.overdueStatement(this.tables),
-      [this.agent, waitingForMs, limit],
+      [this.agent, waitingForMs, limit, afterTaskNo],
     );
     return rows.map(({ taskNo, stateVersion }) => ({ taskNo: Number(taskNo), stateVersion }));
   }
@@ -334,6 +344,15 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs];
     const [row] = await executor.query<{ taskNo: string }>(receipts.repeatedStatement(this.tables), params);
     return row && Number(row.taskNo);
+  }
+
+  private async forgetOrphan(
+    tx: SqlExecutor,
+    { tenant, owner }: TaskScope,
+    { messageId, fingerprint }: MessageReceipt,
+  ): Promise<boolean> {
+    const params = [tenant, owner, this.agent, messageId, fingerprint];
+    return (await tx.query(receipts.forgetOrphanStatement(this.tables), params)).length > 0;
   }
 
   private async remember(

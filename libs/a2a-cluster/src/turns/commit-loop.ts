@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Message, type Task, TaskState } from '@a2a-js/sdk';
 import { isPassing } from '../database/database-errors.js';
+import { Backoff } from '../database/retry.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
@@ -15,8 +16,6 @@ import { Deferred } from './deferred.js';
 
 /** A snapshot is renewed once the log behind it is as long as it is, and not before this. */
 const MIN_TAIL_BYTES = 64 * 1024;
-const FIRST_BACKOFF_MS = 20;
-const MAX_BACKOFF_MS = 1_000;
 
 interface Queued {
   event: TaskEvent;
@@ -42,6 +41,8 @@ export interface LeaseView {
   deadline(firstTriedAt: number): number;
   /** The first commit of a new task has brought its lease. */
   acquired(generation: number, sentAt: number): void;
+  /** The turn's events are refused from here on. */
+  refused(refusal: LeaseLostError): void;
 }
 
 /** What a commit has made durable. */
@@ -69,6 +70,7 @@ export class CommitLoop {
   private tailBytes = 0;
   private snapshotBytes = 0;
   private endQueued = false;
+  private closed = false;
   private refusal: LeaseLostError | undefined;
   private firstTriedAt: number | undefined;
 
@@ -100,9 +102,9 @@ export class CommitLoop {
     this.snapshotBytes = MIN_TAIL_BYTES;
   }
 
-  /** No more events: one that ends the turn is queued or stored, or the lease is lost. */
+  /** No more events: one that ends the turn is queued or stored, the turn is concluded, or the lease is lost. */
   get isSealed(): boolean {
-    return this.endQueued || this.refusal !== undefined;
+    return this.endQueued || this.closed || this.refusal !== undefined;
   }
 
   /** The task as published so far; undefined while a new task has published nothing. */
@@ -142,6 +144,11 @@ export class CommitLoop {
     return true;
   }
 
+  /** Takes no more events; what is queued is still stored. */
+  close(): void {
+    this.closed = true;
+  }
+
   /** Refuses everything from here on, queued events included. */
   refuse(refusal: LeaseLostError): void {
     if (this.refusal) return;
@@ -150,6 +157,7 @@ export class CommitLoop {
     this.queuedBytes = 0;
     this.first.reject(refusal);
     this.sealed.resolve();
+    this.lease.refused(refusal);
   }
 
   /** Waits until all that is queued is stored. */
@@ -225,7 +233,8 @@ export class CommitLoop {
   private async store(batch: Queued[], ends: boolean, snapshot: string | undefined): Promise<number> {
     const events = batch.map(({ event }) => event);
     const commitId = randomUUID();
-    let backoffMs = FIRST_BACKOFF_MS;
+    const backoff = new Backoff();
+    let stale = false;
     for (;;) {
       const sentAt = performance.now();
       this.firstTriedAt ??= sentAt;
@@ -233,23 +242,22 @@ export class CommitLoop {
       if (this.refusal) throw this.refusal;
       if (timeoutMs <= 0) throw this.lost('its events could not be stored before it ran out');
       try {
-        return await this.tryStore(events, { commitId, ends, snapshot, timeoutMs, sentAt });
+        if (stale) snapshot = await this.reload(batch, snapshot !== undefined);
+        stale = false;
+        return await this.tryStore(events, { commitId, ends, snapshot, timeoutMs });
       } catch (error) {
-        if (error instanceof ConcurrentTaskModificationError && this.taskNo !== undefined) {
-          snapshot = await this.reload(batch, snapshot !== undefined);
-        } else if (isPassing(error)) {
-          await new Promise((resolve) => setTimeout(resolve, backoffMs));
-          backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
-        } else throw error;
+        if (error instanceof ConcurrentTaskModificationError && this.taskNo !== undefined) stale = true;
+        else if (isPassing(error)) await backoff.pause();
+        else throw error;
       }
     }
   }
 
   private async tryStore(
     events: TaskEvent[],
-    attempt: { commitId: string; ends: boolean; snapshot: string | undefined; timeoutMs: number; sentAt: number },
+    attempt: { commitId: string; ends: boolean; snapshot: string | undefined; timeoutMs: number },
   ): Promise<number> {
-    const { commitId, ends, snapshot, sentAt } = attempt;
+    const { commitId, ends, snapshot } = attempt;
     const { scope, contextId, lease, receipt } = this.target;
     const bound = Number.isFinite(attempt.timeoutMs) ? { timeoutMs: Math.ceil(attempt.timeoutMs) } : {};
     if (this.taskNo === undefined) {
@@ -258,7 +266,8 @@ export class CommitLoop {
       this.taskNo = made.taskNo;
       this.version = made.version;
       this.generation = made.generation;
-      if (made.generation !== undefined) this.lease.acquired(made.generation, sentAt);
+      // From the first try: that may have been the one that made it, with only its answer lost.
+      if (made.generation !== undefined) this.lease.acquired(made.generation, this.firstTriedAt ?? 0);
       return 0;
     }
     const before = this.version;

@@ -1,19 +1,14 @@
-import type { InjectionToken, NestInterceptor } from '@nestjs/common';
+import type { InjectionToken, NestInterceptor, Type } from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/internal';
 import type { AgentExecutor } from '@a2a-js/sdk/server';
-import {
-  ApplicationConfig,
-  type ContextId,
-  type ModuleRef,
-  type ModulesContainer,
-  type NestContainer,
-} from '@nestjs/core';
+import { ApplicationConfig, type ContextId, ModuleRef, type ModulesContainer, type NestContainer } from '@nestjs/core';
 import { ExternalExceptionFilterContext } from '@nestjs/core/exceptions/external-exception-filter-context.js';
 import {
   ExecutionContextHost,
   GuardsContextCreator,
   InstanceWrapper,
   InterceptorsContextCreator,
+  type Module,
   STATIC_CONTEXT,
 } from '@nestjs/core/internal';
 import { ClusterOptionsError } from '../errors/cluster-options.error.js';
@@ -59,7 +54,8 @@ export class ExecutorProvider {
   private staticInvocation: Invocation | undefined;
 
   constructor(
-    private readonly moduleRef: ModuleRef,
+    /** The module instance of this library that the executor belongs to. */
+    private readonly home: Module,
     private readonly modules: ModulesContainer,
     private readonly token: InjectionToken,
     globalConfig: ApplicationConfig | undefined,
@@ -78,6 +74,8 @@ export class ExecutorProvider {
   verify(): void {
     const { metatype, instance } = this.wrapper as { metatype: { prototype?: object } | null; instance?: object };
     const isStatic = this.wrapper.isDependencyTreeStatic() && !this.wrapper.isTransient;
+    // What a request-scoped factory makes is seen only when it makes it.
+    if (!isStatic && this.wrapper.isNotMetatype) return;
     const subject = (isStatic ? instance : metatype?.prototype) as Partial<AgentExecutor> | undefined;
     for (const method of METHODS) {
       if (typeof subject?.[method] !== 'function') {
@@ -112,8 +110,9 @@ export class ExecutorProvider {
       this.staticInvocation ??= this.invocation(this.wrapper.instance, STATIC_CONTEXT);
       return this.staticInvocation;
     }
-    this.moduleRef.registerRequestByContextId(request, contextId);
-    const executor = await this.moduleRef.resolve<AgentExecutor>(this.token, contextId, { strict: false });
+    const moduleRef = this.wrapper.host?.providers.get(ModuleRef)?.instance as ModuleRef;
+    moduleRef.registerRequestByContextId(request, contextId);
+    const executor = await moduleRef.resolve<AgentExecutor>(this.wrapper.token as Type<AgentExecutor>, contextId);
     return this.invocation(executor, contextId);
   }
 
@@ -140,11 +139,14 @@ export class ExecutorProvider {
     };
   }
 
-  /** The module that really has the executor: an exported one is an alias at best where it is imported. */
+  /** The module that really has the executor: ours, or the nearest of those that it imports. */
   private locate(): [string, InstanceWrapper<AgentExecutor>] {
-    for (const [key, module] of this.modules) {
-      const wrapper = module.providers.get(this.token) as InstanceWrapper<AgentExecutor> | undefined;
-      if (wrapper && !wrapper.isAlias) return [key, wrapper];
+    const keys = new Map([...this.modules].map(([key, module]) => [module, key]));
+    const near = new Set([this.home]);
+    for (const module of near) {
+      const found = realProvider(module, this.token);
+      if (found) return [keys.get(module)!, found];
+      for (const imported of module.imports) near.add(imported);
     }
     throw ClusterOptionsError.rule(
       'executor',
@@ -152,4 +154,12 @@ export class ExecutorProvider {
       'no module provides it: name a class, or a token that one of the modules in imports exports',
     );
   }
+}
+
+/** The provider behind a token, beyond aliases (useExisting) of the same module. */
+function realProvider(module: Module, token: InjectionToken): InstanceWrapper<AgentExecutor> | undefined {
+  const wrapper = module.providers.get(token) as InstanceWrapper<AgentExecutor> | undefined;
+  if (!wrapper?.isAlias) return wrapper;
+  const [target] = (wrapper.inject ?? []) as InjectionToken[];
+  return target === undefined ? undefined : realProvider(module, target);
 }

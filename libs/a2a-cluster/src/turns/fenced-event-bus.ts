@@ -1,9 +1,11 @@
 import { EventEmitter } from 'node:events';
 import { Logger } from '@nestjs/common';
+import type { Message } from '@a2a-js/sdk';
 import { InvalidAgentResponseError } from '@a2a-js/sdk/errors';
 import { type AgentExecutionEvent, type ExecutionEventBus, type ExecutionEventName } from '@a2a-js/sdk/server';
 import { TurnOverflowError } from '../errors/turn-overflow.error.js';
 import type { TaskEvent } from '../tasks/task-event.js';
+import { copyMessage } from '../tasks/task-event.codec.js';
 import type { TurnExecution } from './turn-execution.js';
 
 type Listener = (event: AgentExecutionEvent) => void;
@@ -30,7 +32,7 @@ export class FencedEventBus implements ExecutionEventBus {
     if (!loop || execution.reply || this.finishedByExecutor || execution.defect) return this.drop(event);
     this.refuseForeign(event);
     if (!execution.checkDeadline() || loop.isSealed) return this.drop(event);
-    if (event.kind === 'message') execution.reply = structuredClone(event.data);
+    if (event.kind === 'message') this.reply(event.data);
     else if (!loop.add(toTaskEvent(event, execution))) return this.drop(event);
     if (loop.queuedBytes > this.maxQueuedBytes) {
       execution.defect = new TurnOverflowError(execution.taskId, loop.queuedBytes, this.maxQueuedBytes);
@@ -62,6 +64,11 @@ export class FencedEventBus implements ExecutionEventBus {
   removeAllListeners(eventName?: ExecutionEventName): this {
     this.emitter.removeAllListeners(eventName);
     return this;
+  }
+
+  private reply(message: Message): void {
+    this.execution.reply = copyMessage(message);
+    this.execution.replied.resolve();
   }
 
   private refuseForeign(event: AgentExecutionEvent): void {

@@ -1,7 +1,8 @@
 import { SendMessageRequest } from '@a2a-js/sdk';
 import { RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
-import { isPassing } from '../database/database-errors.js';
+import { untilKnown } from '../database/retry.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
+import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
 import type { Heartbeat } from '../leases/heartbeat.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
@@ -17,15 +18,15 @@ import type { TurnOptions } from './turn-options.js';
 /** How often a follow-up looks whether the turn before it has let go, in ms. */
 const LOOK_INTERVAL_MS = 50;
 
-/** Recovers what a dead replica left of a task, so that a follow-up or a cancel can go on. */
-export type AbandonedTurnRecovery = (taskNo: number) => Promise<void>;
+/** Recovers what a dead replica left of a task, so that a follow-up or a cancel can go on. False: nothing was claimed. */
+export type RecoverAbandoned = (taskNo: number) => Promise<boolean>;
 
 /**
  * Decides whether a turn may run (I1): a follow-up by the state of its task and lease, under the task's row lock; a new
  * task at once, since nobody else knows its id.
  */
 export class TurnAdmission {
-  private recoverAbandoned: AbandonedTurnRecovery = () => Promise.resolve();
+  private recoverAbandoned: RecoverAbandoned = () => Promise.resolve(false);
 
   constructor(
     private readonly tasks: VersionedTaskStore,
@@ -37,7 +38,7 @@ export class TurnAdmission {
   ) {}
 
   /** Recovery builds on turns, so it is introduced after both are made. */
-  onAbandoned(recover: AbandonedTurnRecovery): void {
+  onAbandoned(recover: RecoverAbandoned): void {
     this.recoverAbandoned = recover;
   }
 
@@ -68,6 +69,7 @@ export class TurnAdmission {
     const { taskId } = execution;
     const giveUpAt = performance.now() + (this.heartbeat?.times.heartbeatIntervalMs ?? 0);
     for (;;) {
+      if (execution.signal.aborted) throw new ReplicaDrainingError();
       const sentAt = performance.now();
       const admission = await this.tryAdmit(execution, lease);
       switch (admission.outcome) {
@@ -86,28 +88,25 @@ export class TurnAdmission {
             `message.contextId is not the one of task ${taskId}, which is ${admission.contextId}.`,
           );
         case 'abandoned':
-          await this.recoverAbandoned(admission.taskNo);
+          // Without leases of our own there is no recovering those of others.
+          if (!this.heartbeat) throw busy(taskId);
+          if (!(await this.recoverAbandoned(admission.taskNo))) await pause(LOOK_INTERVAL_MS);
           break;
         case 'busy':
-          if (!admission.waiting || performance.now() >= giveUpAt) {
-            throw new UnsupportedOperationError(`Task ${taskId} is being worked on and takes no message now.`);
-          }
-          await new Promise((resolve) => setTimeout(resolve, LOOK_INTERVAL_MS));
+          if (!admission.waiting || performance.now() >= giveUpAt) throw busy(taskId);
+          await pause(LOOK_INTERVAL_MS);
       }
     }
   }
 
-  /** One try, repeated once if its answer was lost: by the turn id the store finds what it has done. */
-  private async tryAdmit(execution: TurnExecution, lease: LeaseRequest | undefined): Promise<Admission> {
+  /** One try, repeated where its answer was lost: by the turn id the store finds what it has done. */
+  private tryAdmit(execution: TurnExecution, lease: LeaseRequest | undefined): Promise<Admission> {
     const { scope, request, receipt } = execution.subject;
     const message = request!.message!;
     const options = receipt ? { receipt } : {};
-    try {
-      return await this.tasks.admit(scope, message, lease, options);
-    } catch (error) {
-      if (!isPassing(error)) throw error;
-      return this.tasks.admit(scope, message, lease, options);
-    }
+    const sentAt = performance.now();
+    const giveUpAt = this.heartbeat?.deadlineFrom(sentAt) ?? sentAt;
+    return untilKnown(() => this.tasks.admit(scope, message, lease, options), giveUpAt);
   }
 
   /** Opens the way into the event log and starts to keep the lease alive. */
@@ -127,12 +126,21 @@ export class TurnAdmission {
       {
         deadline: (firstTriedAt) => execution.lease?.deadline ?? heartbeat?.deadlineFrom(firstTriedAt) ?? Infinity,
         acquired: hold,
+        refused: (refusal) => {
+          execution.lease?.drop();
+          execution.abort(refusal);
+        },
       },
       (committed) => onCommitted(execution, committed, admitted?.stored.version ?? 0, firstTask),
     );
     execution.loop.canceling = kind === 'cancel';
     execution.admittedTask = admitted && firstTask && { ...admitted.stored, task: firstTask };
-    execution.loop.first.promise.catch((error: unknown) => execution.opened.reject(error));
+    // A follow-up that was admitted has its answer even if this turn is lost: the task, and what becomes of it elsewhere.
+    execution.loop.first.promise.catch((error: unknown) => {
+      if (!admitted) execution.opened.reject(error);
+      else
+        execution.opened.resolve({ taskNo: admitted.stored.taskNo, version: admitted.stored.version, task: firstTask });
+    });
   }
 
   /** I6: an executor that never settles is stopped all the same. */
@@ -158,3 +166,8 @@ function onCommitted(
     execution.ended.resolve({ kind: 'ended', taskNo, version, task: ended });
   } else if (state !== undefined && !isTerminal(state)) execution.onState(state, taskNo);
 }
+
+const busy = (taskId: string): Error =>
+  new UnsupportedOperationError(`Task ${taskId} is being worked on and takes no message now.`);
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

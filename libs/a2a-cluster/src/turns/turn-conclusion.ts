@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
 import { isPassing } from '../database/database-errors.js';
+import { Backoff } from '../database/retry.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnAbortedError } from '../errors/turn-aborted.error.js';
 import type { LeaseStore } from '../leases/lease-store.js';
@@ -9,8 +10,6 @@ import { isInterrupted } from '../tasks/task-states.js';
 import { canceled, failed, statusEvent, statusWithMessage } from './status-events.js';
 import type { TurnExecution } from './turn-execution.js';
 import type { TurnOptions } from './turn-options.js';
-
-const RELEASE_RETRY_MS = 100;
 
 /** How the executor came back. */
 export type ExecutionOutcome = { kind: 'returned' } | { kind: 'threw'; error: unknown };
@@ -33,6 +32,7 @@ export class TurnConclusion {
     clearTimeout(execution.timer);
     try {
       await this.finish(execution, outcome);
+      loop.close();
       await loop.drained();
       if (!loop.isEnding) await this.letGo(execution);
     } catch (error) {
@@ -82,16 +82,11 @@ export class TurnConclusion {
   private async finishAborted(execution: TurnExecution, reason: TurnAbortedError): Promise<void> {
     const loop = execution.loop!;
     const ids = { taskId: execution.taskId, contextId: execution.contextId };
-    switch (reason.code) {
-      case 'LEASE_LOST':
-        throw reason;
-      case 'TASK_CANCELED':
-        await execution.cancellation;
-        loop.add(canceled(ids));
-        return;
-      default:
-        loop.add(failed(ids, reason.message));
-    }
+    if (reason.code === 'LEASE_LOST') throw reason;
+    // Whatever stops a turn that is to be canceled: its task was asked to be CANCELED.
+    const toCancel = execution.cancellation !== undefined || execution.subject.kind === 'cancel';
+    await execution.cancellation;
+    loop.add(toCancel || reason.code === 'TASK_CANCELED' ? canceled(ids) : failed(ids, reason.message));
   }
 
   /** Neither ended nor waiting: a task nobody published for, or one that is left in a running state. */
@@ -104,8 +99,11 @@ export class TurnConclusion {
   private async letGo(execution: TurnExecution): Promise<void> {
     const loop = execution.loop!;
     const { key } = loop;
+    // From here on a lease that is gone is one that we released: no renewal round is to take it for a loss.
+    const deadline = execution.lease?.deadline ?? Infinity;
+    execution.lease?.drop();
     if (key?.generation !== undefined && this.leases) {
-      if (!(await this.release(execution, key.taskNo, key.generation))) {
+      if (!(await this.release(key.taskNo, key.generation, deadline))) {
         throw new LeaseLostError(execution.taskId, 'another replica has claimed or ended it');
       }
     }
@@ -121,16 +119,17 @@ export class TurnConclusion {
     }
   }
 
-  private async release(execution: TurnExecution, taskNo: number, generation: number): Promise<boolean> {
+  private async release(taskNo: number, generation: number, deadline: number): Promise<boolean> {
+    const backoff = new Backoff();
     let unsure = false;
     for (;;) {
       try {
         // A release whose answer was lost finds nothing when it is repeated, which is what it wanted.
         return (await this.leases!.release(taskNo, generation)) || unsure;
       } catch (error) {
-        if (!isPassing(error) || !execution.checkDeadline()) throw error;
+        if (!isPassing(error) || performance.now() >= deadline) throw error;
         unsure = true;
-        await new Promise((resolve) => setTimeout(resolve, RELEASE_RETRY_MS));
+        await backoff.pause();
       }
     }
   }

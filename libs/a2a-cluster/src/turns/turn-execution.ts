@@ -54,6 +54,8 @@ export class TurnExecution extends Turn implements LeaseHolder {
   readonly ended = new Deferred<TurnEnd>();
   /** Resolves when the turn has asked for authentication, which a blocking send does not wait beyond. */
   readonly authRequired = new Deferred<{ taskNo: number }>();
+  /** Resolves when the agent has answered with a message, which ends the turn. */
+  readonly replied = new Deferred<void>();
   /** Resolves when the executor's own promise has settled, however late. */
   readonly settled = new Deferred<void>();
 

@@ -26,15 +26,16 @@ export class TurnFenceInterceptor implements NestInterceptor {
   }
 }
 
-/** Whichever comes first: the executor comes back, or the turn is stopped. */
-function settle({ signal }: TurnExecution, next: CallHandler): Promise<ExecutionOutcome> {
+/** Whichever comes first: the executor comes back, it has answered with a message, or the turn is stopped. */
+function settle({ signal, replied }: TurnExecution, next: CallHandler): Promise<ExecutionOutcome> {
   const stopped = new Observable<never>((subscriber) => {
     const stop = (): void => subscriber.error(signal.reason);
     if (signal.aborted) stop();
     signal.addEventListener('abort', stop, { once: true });
     return () => signal.removeEventListener('abort', stop);
   });
-  return lastValueFrom(race(stopped, defer(() => next.handle()).pipe(last(undefined, undefined)))).then(
+  const returned = defer(() => next.handle()).pipe(last(undefined, undefined));
+  return lastValueFrom(race(stopped, returned, replied.promise), { defaultValue: undefined }).then(
     () => ({ kind: 'returned' }),
     (error: unknown) => ({ kind: 'threw', error }),
   );

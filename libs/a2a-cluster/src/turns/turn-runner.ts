@@ -77,16 +77,25 @@ export class TurnRunner {
     void execution.ended.promise.catch(() => undefined).finally(() => clearTimeout(timer));
   }
 
+  /** Whether this replica shuts down: it starts nothing any more. */
+  get isDraining(): boolean {
+    return this.running.isDraining;
+  }
+
   /** Asks the executor's guards whether this caller may cancel. */
   async guardCancel(taskId: string, callContext: ServerCallContext): Promise<void> {
     const invocation = await this.invoker.prepare(callContext);
     await this.invoker.guard(invocation, 'cancelTask', [taskId, undefined, callContext]);
   }
 
-  /** Lets running turns end by themselves for a while, then stops and ends them. No new ones are taken. */
-  async drain(): Promise<void> {
+  /**
+   * Lets running turns end by themselves for a while, then stops and ends them. No new ones are taken. `beforeStop`
+   * looks once more for cancel requests that have not arrived: such a task ends CANCELED, not FAILED.
+   */
+  async drain(beforeStop: () => Promise<void>): Promise<void> {
     this.running.close();
     if (await this.running.idle(this.options.drainTimeoutMs)) return;
+    await beforeStop().catch((error: unknown) => this.logger.warn(`No last look at cancel requests: ${String(error)}`));
     this.logger.warn(`Stopping ${this.running.size} turns that outlast the drain time.`);
     for (const execution of this.running) execution.abort(new ReplicaShutdownError(execution.taskId));
     if (await this.running.idle(this.options.cancelTimeoutMs)) return;
@@ -112,6 +121,7 @@ export class TurnRunner {
       execution.opened.reject(error);
       execution.ended.reject(error);
     } finally {
+      execution.lease?.drop();
       this.running.delete(execution);
     }
   }
