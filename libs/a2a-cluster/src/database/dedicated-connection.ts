@@ -10,6 +10,8 @@ export class DedicatedConnection {
   /** The client behind it, also while it still connects: a silent server never settles that. */
   private client: Client | undefined;
   private closed = false;
+  /** The statement before: a connection runs one at a time. */
+  private busy: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly create: () => Client,
@@ -24,8 +26,8 @@ export class DedicatedConnection {
       timer = setTimeout(() => reject(new DatabaseTimeoutError(timeoutMs)), timeoutMs);
     });
     try {
-      const work = this.connected().then((client) => client.query<R>(sql, params));
-      work.catch(() => undefined); // the loser of the race below
+      const work = this.busy.then(() => this.connected()).then((client) => client.query<R>(sql, params));
+      this.busy = work.catch(() => undefined);
       return (await Promise.race([work, timedOut])).rows;
     } catch (error) {
       this.drop(error as Error);

@@ -55,6 +55,10 @@ export interface Committed {
   ended: Task | undefined;
 }
 
+/** A completion that comes after the cancel was known is no longer wanted: COMPLETED does not follow a cancel (O40). */
+const endsOtherwise = (state: TaskState | undefined): boolean =>
+  state !== undefined && isTerminal(state) && state !== TaskState.TASK_STATE_CANCELED;
+
 /**
  * One turn's way into the event log. Events queue up synchronously; one loop takes everything queued, commits it in one
  * transaction, tells the streams, and repeats. The lease goes in the commit of the event that ends the turn.
@@ -78,7 +82,7 @@ export class CommitLoop {
   queuedBytes = 0;
   /** The last state that this turn itself published. */
   published: TaskState | undefined;
-  /** Set while the task is being canceled: then only a terminal status ends the turn. */
+  /** Set while the task is being canceled: then CANCELED ends the turn, and nothing else does. */
   canceling = false;
 
   /** Resolves with the first commit, rejects if there never is one. */
@@ -127,6 +131,7 @@ export class CommitLoop {
   add(published: TaskEvent): boolean {
     if (this.isSealed) return false;
     for (const event of this.completed(published)) {
+      if (this.canceling && endsOtherwise(stateSetBy(event))) return false;
       const queued = copyEvent(event);
       this.task = applyEvent(this.task, queued.event);
       this.queue.push(queued);

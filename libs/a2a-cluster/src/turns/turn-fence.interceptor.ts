@@ -1,10 +1,12 @@
 import type { CallHandler, ExecutionContext, NestInterceptor } from '@nestjs/common';
 import { defer, last, lastValueFrom, Observable, race } from 'rxjs';
+import { copyTask } from '../tasks/task-event.codec.js';
 import { runInTurn } from './current-turn.js';
 import type { FencedEventBus } from './fenced-event-bus.js';
 import type { TurnAdmission } from './turn-admission.js';
 import type { ExecutionOutcome, TurnConclusion } from './turn-conclusion.js';
 import type { TurnExecution } from './turn-execution.js';
+import { TurnRequestContext } from './turn-request-context.js';
 
 /**
  * The outermost interceptor of every turn. What is inside it, the users' interceptors and the executor, runs only once
@@ -17,9 +19,12 @@ export class TurnFenceInterceptor implements NestInterceptor {
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<void> {
+    const request = context.getArgByIndex<unknown>(0);
     const { execution } = context.getArgByIndex<FencedEventBus>(1);
     return defer(async () => {
       await this.admission.admit(execution, execution.preAdmitted);
+      const { admittedTask } = execution;
+      if (admittedTask && request instanceof TurnRequestContext) request.admitted(copyTask(admittedTask.task));
       const outcome = await runInTurn(execution, () => settle(execution, next));
       await this.conclusion.conclude(execution, outcome);
     });
