@@ -1,0 +1,125 @@
+import { isDeepStrictEqual } from 'node:util';
+import { Task } from '@a2a-js/sdk';
+import fc from 'fast-check';
+import { IDS, metadata, turn } from '../../../../test/helpers/task-arbitraries.js';
+import type { TaskEvent } from './task-event.js';
+import { copyEvent, copyTask, decodeEvent, decodeTask, encodeEvent, encodeTask } from './task-event.codec.js';
+
+/** Every kind of event, with what executors and clients put into them. */
+const event: fc.Arbitrary<TaskEvent> = turn.chain(({ userMessage, events }) =>
+  fc.oneof(
+    fc.constantFrom(...events).map((change): TaskEvent => {
+      switch (change.kind) {
+        case 'task':
+          return { kind: 'task', task: change.data };
+        case 'statusUpdate':
+          return { kind: 'statusUpdate', statusUpdate: change.data };
+        case 'artifactUpdate':
+          return { kind: 'artifactUpdate', artifactUpdate: change.data };
+      }
+    }),
+    fc.constant<TaskEvent>({ kind: 'userMessage', userMessage }),
+    fc.constantFrom(...events).map((change): TaskEvent => {
+      const status = change.kind === 'artifactUpdate' ? undefined : change.data.status;
+      return { kind: 'statusUpdate', statusUpdate: { ...IDS, status, metadata: undefined }, fromTask: true };
+    }),
+    metadata.map((it): TaskEvent => ({ kind: 'taskMerge', taskMerge: { ...(it && { metadata: it }) } })),
+    fc.constant<TaskEvent>({ kind: 'taskMerge', taskMerge: { history: [userMessage] } }),
+  ),
+);
+
+/** Jest's equality stumbles over keys such as `constructor`. */
+const expectSame = (actual: unknown, expected: unknown): void => expect(isDeepStrictEqual(actual, expected)).toBe(true);
+
+const textPart = (value: string) => ({
+  ...{ content: { $case: 'text' as const, value }, metadata: undefined, filename: '', mediaType: '' },
+});
+
+const artifactEvent = (part: ReturnType<typeof textPart> | object, of: Record<string, unknown> = {}): TaskEvent => ({
+  kind: 'artifactUpdate',
+  artifactUpdate: {
+    ...{ ...IDS, append: false, lastChunk: true, metadata: of },
+    artifact: {
+      ...{ artifactId: 'a', name: '', description: '', parts: [part as never], metadata: undefined, extensions: [] },
+    },
+  },
+});
+
+describe('task-event.codec', () => {
+  it('gives back every event as it was', () => {
+    fc.assert(
+      fc.property(event, (given) => {
+        expectSame(decodeEvent(encodeEvent(given)), given);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('makes text that PostgreSQL can hold: no NUL and no lone surrogate in it', () => {
+    fc.assert(
+      fc.property(event, (given) => {
+        const text = encodeEvent(given);
+        expect(text).not.toContain('\0');
+        expect(Buffer.from(text, 'utf8').toString('utf8')).toBe(text);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it.each([
+    ['NUL', 'a\0b'],
+    ['a lone high surrogate', 'a\ud800'],
+    ['a lone low surrogate', '\udfffb'],
+    ['an escape that is meant as text', '\\u0000 \\ud800'],
+    ['line separators', '\u2028\u2029'],
+  ])('keeps %s in a text part', (_name, value) => {
+    const given = artifactEvent(textPart(value));
+    expect(decodeEvent(encodeEvent(given))).toStrictEqual(given);
+  });
+
+  it('keeps the bytes of raw parts, and gives them back as a Buffer', () => {
+    const value = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+    const given = artifactEvent({ ...textPart(''), content: { $case: 'raw', value } });
+    const decoded = decodeEvent(encodeEvent(given)) as Extract<TaskEvent, { kind: 'artifactUpdate' }>;
+    const content = decoded.artifactUpdate.artifact?.parts[0]?.content;
+    expect(Buffer.isBuffer(content?.value)).toBe(true);
+    expect(content?.value).toEqual(value);
+  });
+
+  it('keeps a key named __proto__ as a key, and pollutes nothing with it', () => {
+    const of = JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1, "nested": {"__proto__": 2}}') as object;
+    const given = artifactEvent(textPart(''), of as Record<string, unknown>);
+    const decoded = decodeEvent(encodeEvent(given)) as Extract<TaskEvent, { kind: 'artifactUpdate' }>;
+    expect(JSON.stringify(decoded.artifactUpdate.metadata)).toBe(JSON.stringify(of));
+    expect(Object.getPrototypeOf(decoded.artifactUpdate.metadata)).toBe(Object.prototype);
+    expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
+  });
+
+  it('copies deeply, tells the size of the text, and stores the copy as it was copied', () => {
+    fc.assert(
+      fc.property(event, (given) => {
+        const text = encodeEvent(given);
+        const { event: copy, bytes } = copyEvent(given);
+        expectSame(copy, given);
+        expect(copy).not.toBe(given);
+        expect(bytes).toBe(text.length);
+        expect(encodeEvent(copy)).toBe(text);
+      }),
+    );
+  });
+
+  it('gives back every task as it was', () => {
+    fc.assert(
+      fc.property(turn, ({ events }) => {
+        const [first] = events;
+        const task = first?.kind === 'task' ? first.data : Task.fromJSON({});
+        expectSame(decodeTask(encodeTask(task)), task);
+        expectSame(copyTask(task), task);
+      }),
+    );
+  });
+
+  it('refuses what is none of its events', () => {
+    expect(() => decodeEvent('{"somethingElse": {}}')).toThrow('an event of no known kind: {"somethingElse": {}}');
+  });
+});

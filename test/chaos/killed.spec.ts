@@ -1,0 +1,182 @@
+import { randomInt } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { getTask, send } from '../helpers/client.js';
+import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
+import { Recording, stateName } from '../helpers/recording.js';
+import { blockedBackend, lockTask, STATEMENTS } from '../helpers/sessions.js';
+import {
+  expectEnded,
+  expectFollowed,
+  expectSound,
+  readLog,
+  recoveryOf,
+  type TaskLog,
+  userMessages,
+} from '../helpers/task-log.js';
+import { eventually } from '../helpers/wait.js';
+
+/** After its last heartbeat nothing may be decided about a replica's turn before this, in ms of the database's clock. */
+const SOONEST_MS = TIMES.ttl - 5;
+const LATEST_MS = TIMES.ttl + TIMES.sweep + LOAD_MS;
+
+/** How often a replica is killed early in the turns of five messages. */
+const ROUNDS = 8;
+
+/** Replicas are killed in the middle of a turn; those that are left end it. */
+describe('Killed replicas', () => {
+  let cluster: TestCluster;
+
+  beforeAll(async () => {
+    cluster = await TestCluster.start({}, ['A', 'B', 'C', 'D']);
+  }, SLOW_MS);
+
+  afterAll(() => cluster.stop());
+
+  const log = (taskId: string) => readLog(cluster.database, taskId);
+
+  function expectRecovered(stored: TaskLog, pid: number): void {
+    expectEnded(stored, 'FAILED');
+    const { lastHolder, lastHeartbeat, at } = recoveryOf(stored);
+    expect(lastHolder).toContain(`:${pid}:`);
+    expect(at.getTime() - lastHeartbeat.getTime()).toBeGreaterThanOrEqual(SOONEST_MS);
+    expect(at.getTime() - lastHeartbeat.getTime()).toBeLessThan(LATEST_MS);
+  }
+
+  it('O28 three sweepers, the leases of one dead replica: one claim and one FAILED event each', async () => {
+    const { all } = cluster;
+    const dead = all.find(({ name }) => name === 'D')!;
+    const tasks = await Promise.all(Array.from({ length: 6 }, () => Recording.send(dead.client, 'work 60').task()));
+    await cluster.kill('D');
+    const generation = await lastGeneration();
+    const watchers = tasks.flatMap(({ id }) => cluster.all.map(({ client }) => Recording.subscribe(client, id)));
+
+    for (const recording of watchers) await recording.finished(LATEST_MS);
+    for (const [at, { id }] of tasks.entries()) {
+      const stored = await log(id);
+      expectRecovered(stored, dead.process.pid);
+      for (const { responses } of watchers.slice(at * 3, at * 3 + 3)) expectFollowed(responses, stored);
+    }
+    expect((await lastGeneration()) - generation).toBe(tasks.length);
+  });
+
+  it(
+    'O28 a replica that kills itself in a turn (`exit`): FAILED by the others, for everybody',
+    async () => {
+      const { a, b, c } = cluster;
+      const { id } = await send(b.client, 'ask go on?');
+      const watchers = [b, c].map(({ client }) => Recording.subscribe(client, id));
+      await Promise.all(watchers.map((recording) => recording.task()));
+      const sender = Recording.send(a.client, 'stream 3 1\nexit', { taskId: id });
+
+      expect((await a.process.exited).signal).toBe('SIGKILL');
+      expect((await sender.ended).how).toBe('failed');
+      await cluster.kill('A');
+      for (const recording of watchers) await recording.finished(LATEST_MS);
+      const stored = await log(id);
+      expectRecovered(stored, a.process.pid);
+      for (const { responses } of watchers) expectFollowed(responses, stored);
+      // Everything that the agent published before its end was stored, and so was what it was asked.
+      expect(stored.entries.filter(({ kind }) => kind === 'artifactUpdate')).toHaveLength(3);
+      expect(userMessages(stored, 'stream 3 1\nexit')).toBe(1);
+      await cluster.add('A');
+    },
+    SLOW_MS,
+  );
+
+  it(
+    'O29 the sweeper dies between its claim and its write: another one finishes',
+    async () => {
+      const { a, b, c, database } = cluster;
+      const { id } = await Recording.send(a.client, 'work 60').task();
+      await cluster.kill('A');
+      // The sweeper claims the lease, and then waits here to write.
+      const lock = await lockTask(database, id);
+      try {
+        const claimed = await eventually(
+          async () => {
+            const lease = await cluster.lease(id);
+            return lease && lease.pid !== a.process.pid ? lease : undefined;
+          },
+          { timeoutMs: LATEST_MS },
+        );
+        const sweeper = [b, c].find(({ process }) => process.pid === claimed!.pid)!;
+        const backend = await blockedBackend(database, STATEMENTS.append, sweeper.name);
+        await cluster.kill(sweeper.name);
+        // Its statement would be carried out all the same: PostgreSQL does not know yet that nobody waits for it.
+        await database.query('SELECT pg_terminate_backend($1)', [backend]);
+        await lock.release();
+
+        const [survivor] = cluster.all;
+        await Recording.subscribe(survivor!.client, id).finished(LATEST_MS);
+        const stored = await log(id);
+        expectRecovered(stored, sweeper.process.pid);
+        expect(recoveryOf(stored).attempts).toBe(2);
+        await Promise.all([cluster.add('A'), cluster.add(sweeper.name)]);
+      } finally {
+        await lock.release();
+      }
+    },
+    SLOW_MS,
+  );
+
+  it(
+    'O23 O49 killed at any early moment of a turn: every task that exists ends FAILED, no lease is left',
+    async () => {
+      const started = new Map(cluster.all.map((member) => [member.name, Promise.resolve(member)]));
+      const rounds: { waiting: string; text: string; pid: number }[] = [];
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const [victim, survivor] = ['ABC'.charAt(round % 3), 'ABC'.charAt((round + 2) % 3)];
+        // One replica at least is always there to sweep.
+        const [member] = await Promise.all([started.get(victim)!, started.get(survivor)]);
+        const { id: waiting } = await send(member.client, 'ask go on?');
+        const text = `say ${round}\nwork 60`;
+        // When the kill comes, some have been told of their task, and each of the others is at a moment of its own.
+        const turns: Recording[] = [];
+        for (const taskId of [undefined, undefined, waiting, undefined, undefined]) {
+          turns.push(Recording.send(member.client, text, taskId === undefined ? {} : { taskId }));
+          await pause(randomInt(10));
+        }
+        await Promise.all(turns.slice(0, round % 5).map((recording) => recording.task()));
+        await cluster.kill(victim);
+        rounds.push({ waiting, text, pid: member.process.pid });
+        if (round < ROUNDS - 2) started.set(victim, cluster.add(victim));
+      }
+      await Promise.all(started.values());
+      const ended = async (): Promise<boolean> =>
+        (await cluster.database.query('SELECT 1 FROM a2a_task_leases')).length === 0;
+      await eventually(ended, { timeoutMs: LATEST_MS });
+
+      const tasks = await cluster.database.query<{ id: string }>(
+        `SELECT task_id AS id FROM a2a_tasks
+          WHERE created_at >= (SELECT created_at FROM a2a_tasks WHERE task_id = $1)`,
+        [rounds[0]!.waiting],
+      );
+      let killed = 0;
+      for (const { id } of tasks) {
+        const stored = await log(id);
+        const round = rounds.find(({ text }) => userMessages(stored, text) > 0);
+        if (round) {
+          killed += 1;
+          expectRecovered(stored, round.pid);
+          expect(userMessages(stored, round.text)).toBe(1);
+          expect(stateName(await getTask(cluster.all[0]!.client, id))).toBe('FAILED');
+        } else {
+          // A follow-up that was not admitted has left nothing: the task waits on.
+          expectSound(stored);
+          expect(rounds.map(({ waiting }) => waiting)).toContain(id);
+          expect(stored).toMatchObject({ state: 'INPUT_REQUIRED', leases: 0, version: 2 });
+        }
+      }
+      expect(killed).toBeGreaterThan(ROUNDS);
+    },
+    SLOW_MS,
+  );
+
+  /** The last generation that was drawn: every claim draws one. */
+  async function lastGeneration(): Promise<number> {
+    const [row] = await cluster.database.query<{ last: string }>(
+      "SELECT pg_sequence_last_value(pg_get_serial_sequence('a2a_task_leases', 'generation')) AS last",
+    );
+    return Number(row?.last);
+  }
+});

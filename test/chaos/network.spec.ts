@@ -1,0 +1,180 @@
+import { cancel, send } from '../helpers/client.js';
+import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
+import { Recording, stateName } from '../helpers/recording.js';
+import { backends, LISTENING, STATEMENTS, terminateBackends } from '../helpers/sessions.js';
+import { expectEnded, expectFollowed, readLog, recoveryOf, userMessages } from '../helpers/task-log.js';
+import { TcpProxy } from '../helpers/tcp-proxy.js';
+import { eventually } from '../helpers/wait.js';
+
+/** Longer than elsewhere: the tenth of it that a replica keeps as a margin is compared with a clock outside of it. */
+const TTL_MS = 4_000;
+const LISTEN = { sent: 'LISTEN a2a_' };
+
+/** A reaches the database through a proxy that plays the network; B and C reach it directly. */
+describe('Replicas and their network', () => {
+  let cluster: TestCluster;
+  let proxy: TcpProxy;
+
+  beforeAll(async () => {
+    cluster = await TestCluster.start({ A2A_TTL_MS: TTL_MS }, ['B', 'C']);
+    proxy = await TcpProxy.start(cluster.database.url);
+    await cluster.add('A', { DATABASE_URL: proxy.url });
+  }, SLOW_MS);
+
+  afterAll(async () => {
+    await cluster.stop();
+    await proxy.stop();
+  });
+
+  afterEach(() => proxy.heal());
+
+  const log = (taskId: string) => readLog(cluster.database, taskId);
+
+  it('O7 each way takes 50 ms longer: what runs behind it is followed all the same', async () => {
+    const { a, b } = cluster;
+    const { id } = await send(b.client, 'ask go on?');
+    const watchers = [a, b].map(({ client }) => Recording.subscribe(client, id));
+    await Promise.all(watchers.map((recording) => recording.task()));
+    await proxy.delay(50);
+    const sender = Recording.send(a.client, 'stream 30 10', { taskId: id });
+    await sender.finished();
+    const stored = await log(id);
+    expectEnded(stored, 'COMPLETED');
+    for (const recording of [sender, ...watchers]) expectFollowed(await recording.finished(), stored);
+  });
+
+  it('O13 the LISTEN connections are killed while events flow: nothing lost, nothing twice', async () => {
+    const { a, all, database } = cluster;
+    const { id } = await send(a.client, 'ask go on?');
+    const watchers = all.map(({ client }) => Recording.subscribe(client, id));
+    await Promise.all(watchers.map((recording) => recording.task()));
+    const sender = Recording.send(a.client, 'stream 150 20', { taskId: id });
+    let killed = 0;
+    for (const at of [20, 40, 60, 80, 100]) {
+      await sender.waitFor((_, index) => index >= at);
+      killed += await terminateBackends(database, { statements: LISTENING });
+    }
+    await sender.finished();
+    const stored = await log(id);
+    expectEnded(stored, 'COMPLETED');
+    for (const recording of [sender, ...watchers]) expectFollowed(await recording.finished(), stored);
+    expect(killed).toBeGreaterThanOrEqual(all.length);
+    // Every replica listens again.
+    for (const { name } of all) await eventually(() => listener(name));
+  });
+
+  it('O13 the LISTEN connection falls silent: the poll brings what it does not, and it is replaced', async () => {
+    const { a, b } = cluster;
+    const before = await eventually(() => listener('A'));
+    const { id } = await send(a.client, 'ask go on?');
+    const watcher = Recording.subscribe(a.client, id);
+    await watcher.task();
+    const sender = Recording.send(b.client, 'stream 100 20', { taskId: id });
+    await watcher.waitFor((_, index) => index >= 10);
+    expect(await proxy.swallow('toClient', LISTEN)).toBe(1);
+
+    await sender.finished();
+    expectFollowed(await watcher.finished(TIMES.poll + LOAD_MS), await log(id));
+    await eventually(async () => ![0, before].includes(await listener('A')), { timeoutMs: 5_000 + LOAD_MS });
+  });
+
+  it('O17 a follow-up that was looked up before another turn and admitted after it sees what that one did', async () => {
+    const { a, b } = cluster;
+    const { id } = await send(b.client, 'stream 2 1\nask one?');
+    const trap = await proxy.trap(STATEMENTS.admission);
+    const late = send(a.client, 'stream 3 1', { taskId: id });
+    await trap.caught;
+    await send(b.client, 'stream 4 1\nask two?', { taskId: id });
+    await proxy.heal();
+
+    expect((await late).artifacts.map(({ parts }) => parts.length)).toEqual([2, 4, 3]);
+    // The agent goes on counting its events where the task that it is given stands.
+    expectEnded(await log(id), 'COMPLETED');
+  });
+
+  it('O33 cut off beyond the TTL, then back: aborted before anyone may claim, late events dropped, FAILED stands', async () => {
+    const { a, b, c } = cluster;
+    const sender = Recording.send(a.client, 'work 60');
+    const { id } = await sender.task();
+    const watchers = [b, c].map(({ client }) => Recording.subscribe(client, id));
+    await Promise.all(watchers.map((recording) => recording.task()));
+    await eventually(async () => (await log(id)).version > 3);
+
+    await proxy.partition();
+    await a.process.waitForLine(new RegExp(`^task ${id}: signal aborted: LEASE_LOST$`), TTL_MS + LOAD_MS);
+    expect(await msLeft(id)).toBeGreaterThan(0);
+
+    for (const recording of watchers) await recording.finished(TTL_MS + TIMES.sweep + LOAD_MS);
+    const stored = await log(id);
+    expectEnded(stored, 'FAILED');
+    expect(recoveryOf(stored).lastHolder).toContain(`:${a.process.pid}:`);
+    await a.process.waitForLine(new RegExp(`^task ${id}: late event refused: LEASE_LOST$`));
+    await proxy.heal();
+
+    for (const recording of [sender, ...watchers]) expectFollowed(await recording.finished(), stored);
+    expect(stateName(await send(a.client, 'say I am back'))).toBe('COMPLETED');
+    expect(await log(id)).toEqual(stored);
+  });
+
+  it('O34 a release of A that arrives after B has acquired leaves B’s lease alone', async () => {
+    const { a, b, c } = cluster;
+    const { id } = await send(b.client, 'ask go on?');
+    const trap = await proxy.trap(STATEMENTS.release);
+    const turn = Recording.send(a.client, 'auth', { taskId: id });
+    await trap.caught;
+    // A gives up waiting for the answer and releases once more; the first release is still on its way.
+    await eventually(async () => !(await cluster.lease(id)), { timeoutMs: 2_000 + LOAD_MS });
+    const next = Recording.send(b.client, 'work 60', { taskId: id });
+    const held = await eventually(() => cluster.lease(id));
+    expect(held?.pid).toBe(b.process.pid);
+
+    await proxy.heal();
+    await eventually(async () => ((await cluster.lease(id))?.renewedAt ?? 0) > held!.renewedAt);
+    expect((await cluster.lease(id))?.generation).toBe(held!.generation);
+    expect(stateName(await cancel(c.client, id))).toBe('CANCELED');
+    const stored = await log(id);
+    expectEnded(stored, 'CANCELED');
+    for (const recording of [turn, next]) expectFollowed(await recording.finished(), stored);
+  });
+
+  it.each(['done', 'not done'])(
+    'O53 the connection dies at a commit that is %s: one copy, the turn goes on',
+    async (how) => {
+      const { a, b } = cluster;
+      const { id } = await send(b.client, 'ask go on?');
+      const watcher = Recording.subscribe(b.client, id);
+      await watcher.task();
+      const sender = Recording.send(a.client, 'stream 3 500', { taskId: id });
+      await sender.task();
+      const trap = await proxy.trap(STATEMENTS.append);
+      await trap.caught;
+      const { version } = await log(id);
+      if (how === 'done') {
+        await proxy.swallow('toClient', { sent: STATEMENTS.append });
+        await proxy.pass('toServer', { sent: STATEMENTS.append });
+        await eventually(async () => (await log(id)).version > version);
+      }
+      expect(await proxy.cut({ sent: STATEMENTS.append })).toBeGreaterThan(0);
+
+      const stored = await sender.finished().then(() => log(id));
+      expectEnded(stored, 'COMPLETED');
+      for (const recording of [sender, watcher]) expectFollowed(await recording.finished(), stored);
+      expect(userMessages(stored, 'stream 3 500')).toBe(1);
+    },
+  );
+
+  /** Process id of the backend that a replica listens on, 0 where it does not. */
+  async function listener(replica: string): Promise<number> {
+    return (await backends(cluster.database, { statements: LISTENING, replica }))[0] ?? 0;
+  }
+
+  /** How long the lease still holds, by the database's clock. */
+  async function msLeft(taskId: string): Promise<number | undefined> {
+    const [row] = await cluster.database.query<{ left: number }>(
+      `SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000 AS left
+         FROM a2a_task_leases JOIN a2a_tasks USING (task_no) WHERE task_id = $1`,
+      [taskId],
+    );
+    return row?.left;
+  }
+});

@@ -1,0 +1,337 @@
+import type { AgentCard } from '@a2a-js/sdk';
+import { type INestApplication, RequestMethod, VersioningType } from '@nestjs/common';
+import { cancel, clientFor, errorName, errorOf, getTask, send, subscribe } from '../helpers/client.js';
+import { Recording, stateName } from '../helpers/recording.js';
+import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
+import { completed, inputRequired, textOf } from './agent-events.js';
+import { callBody, messageBody, post, type Transport } from './raw-requests.js';
+
+const fixture = new AgentAppFixture();
+
+const agent: AgentBehaviour = {
+  execute: (context, bus) =>
+    textOf(context.userMessage) === 'end' ? completed(bus, context) : inputRequired(bus, context),
+};
+
+async function cardOf(app: AgentApp, path = '/.well-known/agent-card.json'): Promise<AgentCard> {
+  const response = await fetch(app.url + path);
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, expect.stringContaining('json')]);
+  return (await response.json()) as AgentCard;
+}
+
+/** Every operation works, under the URLs that the card says. */
+async function expectServing(app: AgentApp): Promise<void> {
+  for (const transport of TRANSPORTS) {
+    const client = await app.client({ transport });
+    const { id: taskId } = await send(client, 'hello');
+    const subscriber = Recording.subscribe(client, taskId);
+    await subscriber.task();
+    expect(stateName(await send(client, 'end', { taskId }))).toBe('COMPLETED');
+    await subscriber.finished();
+    expect(stateName(await getTask(client, taskId))).toBe('COMPLETED');
+    const other = await send(client, 'hello');
+    expect(stateName(await cancel(client, other.id))).toBe('CANCELED');
+  }
+}
+
+async function extendedCard(app: AgentApp, transport: Transport, user?: string): Promise<AgentCard> {
+  const client = await app.client({ transport, ...(user && { user }) });
+  return client.transport.getExtendedAgentCard({ tenant: '' });
+}
+
+const urlsOf = (card: AgentCard): string[] => card.supportedInterfaces.map(({ url }) => url);
+
+describe('Where the agent is served', () => {
+  test('by default under /a2a, with the card at its well-known place', async () => {
+    const app = await fixture.start(agent);
+    const card = await cardOf(app);
+    expect(card.supportedInterfaces).toMatchObject([
+      { url: `${app.url}/a2a/jsonrpc`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+      { url: `${app.url}/a2a/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
+    ]);
+    expect(card.capabilities).toMatchObject({ streaming: true });
+    await expectServing(app);
+  });
+
+  const setUps: [string, (nest: INestApplication) => void, string][] = [
+    ['a global prefix', (nest) => nest.setGlobalPrefix('api'), '/api'],
+    ['a global prefix of several segments and odd slashes', (nest) => nest.setGlobalPrefix('/api/v2/'), '/api/v2'],
+    ['URI versioning', (nest) => nest.enableVersioning({ type: VersioningType.URI, defaultVersion: '1' }), ''],
+    [
+      'header versioning',
+      (nest) => nest.enableVersioning({ type: VersioningType.HEADER, header: 'X-Version', defaultVersion: '1' }),
+      '',
+    ],
+    [
+      'both',
+      (nest) => {
+        nest.setGlobalPrefix('api');
+        nest.enableVersioning({ type: VersioningType.URI, defaultVersion: '1' });
+      },
+      '/api',
+    ],
+  ];
+
+  test.each(setUps)('with %s the card stays at the root and names the right URLs', async (_what, configure, prefix) => {
+    const app = await fixture.start({ ...agent, configure });
+    expect(urlsOf(await cardOf(app))).toEqual([`${app.url}${prefix}/a2a/jsonrpc`, `${app.url}${prefix}/a2a/rest`]);
+    await expectServing(app);
+    // The body parser finds the paths below the prefix too.
+    for (const [transport, path] of [
+      ['JSONRPC', `${prefix}/a2a/jsonrpc`],
+      ['HTTP+JSON', `${prefix}/a2a/rest/message:send`],
+    ] as const) {
+      expect((await post(app, transport, '{', { path })).status).toBe(transport === 'JSONRPC' ? 200 : 400);
+      const big = messageBody(transport, { messageId: `big ${prefix}`, parts: [{ text: 'x'.repeat(200_000) }] });
+      expect((await post(app, transport, big, { path })).status).toBe(200);
+    }
+  });
+
+  test('paths that a global prefix excludes are served and named without it', async () => {
+    const exclude = [
+      { path: 'a2a/jsonrpc', method: RequestMethod.ALL },
+      { path: 'a2a/rest/*operation', method: RequestMethod.ALL },
+    ];
+    const app = await fixture.start({ ...agent, configure: (nest) => nest.setGlobalPrefix('api', { exclude }) });
+    const answer = await post(app, 'JSONRPC', messageBody('JSONRPC', { messageId: 'excluded' }));
+    expect([answer.status, answer.text]).toEqual([200, expect.stringContaining('INPUT_REQUIRED')]);
+    expect(urlsOf(await cardOf(app))).toEqual([`${app.url}/a2a/jsonrpc`, `${app.url}/a2a/rest`]);
+  });
+
+  test('at paths of its own, and a public URL with a path and a slash at its end', async () => {
+    const transports = { jsonRpc: 'rpc/', rest: '/v1', agentCard: 'card.json' };
+    const app = await fixture.start({ ...agent, cluster: { transports } });
+    expect(urlsOf(await cardOf(app, '/card.json'))).toEqual([`${app.url}/rpc`, `${app.url}/v1`]);
+    const proxied = await fixture.start({
+      ...agent,
+      cluster: { transports, publicUrl: 'https://example.com/agents/' },
+    });
+    expect(urlsOf(await cardOf(proxied, '/card.json'))).toEqual([
+      ...['https://example.com/agents/rpc', 'https://example.com/agents/v1'],
+    ]);
+    expect((await fetch(`${app.url}/.well-known/agent-card.json`)).status).toBe(404);
+    expect((await post(app, 'JSONRPC', '{}')).status).toBe(404);
+    expect((await post(app, 'JSONRPC', callBody('JSONRPC', 'ListTasks', {}), { path: '/rpc' })).status).toBe(200);
+  });
+
+  test('with one path inside the other, errors keep the form of their transport', async () => {
+    const app = await fixture.start({ ...agent, cluster: { transports: { jsonRpc: '/a2a/rpc', rest: '/a2a' } } });
+    await expectServing(app);
+    expect((await post(app, 'JSONRPC', '{', { path: '/a2a/rpc' })).code).toBe(-32700);
+    expect((await post(app, 'HTTP+JSON', '{', { path: '/a2a/message:send' })).reason).toBe('INVALID_PARAMS');
+  });
+
+  test('each transport may be off', async () => {
+    const app = await fixture.start({ ...agent, cluster: { transports: { rest: false } } });
+    expect(urlsOf(await cardOf(app))).toEqual([`${app.url}/a2a/jsonrpc`]);
+    expect((await post(app, 'HTTP+JSON', messageBody('HTTP+JSON'))).status).toBe(404);
+    expect(stateName(await send(await app.client(), 'end'))).toBe('COMPLETED');
+    const cardless = await fixture.start({ ...agent, cluster: { transports: { jsonRpc: false, agentCard: false } } });
+    expect((await fetch(`${cardless.url}/.well-known/agent-card.json`)).status).toBe(404);
+    expect((await post(cardless, 'JSONRPC', '{}')).status).toBe(404);
+    const answer = await post(cardless, 'HTTP+JSON', messageBody('HTTP+JSON', { messageId: 'off' }));
+    expect(answer.status).toBe(200);
+  });
+
+  test('without a tenant in the path or with one, whose tasks are apart', async () => {
+    const app = await fixture.start(agent);
+    const body = messageBody('HTTP+JSON', { messageId: 'tenant' });
+    const mine = await post(app, 'HTTP+JSON', body, { path: '/a2a/rest/acme/message:send' });
+    const { task } = JSON.parse(mine.text) as { task: { id: string } };
+    const [row] = await fixture.database.query('SELECT tenant FROM a2a_tasks WHERE task_id = $1', [task.id]);
+    expect(row).toEqual({ tenant: 'acme' });
+    const client = await app.client();
+    expect(await errorName(getTask(client, task.id))).toBe('TaskNotFoundError');
+    expect(await errorName(subscribe(client, task.id))).toBe('TaskNotFoundError');
+    expect(stateName(await client.getTask({ tenant: 'acme', id: task.id, historyLength: undefined }))).toBe(
+      'INPUT_REQUIRED',
+    );
+  });
+});
+
+describe('CORS', () => {
+  const origin = 'https://app.example.com';
+  const setUps: [string, (nest: INestApplication) => void][] = [
+    ['app.enableCors()', (nest) => nest.enableCors({ origin, exposedHeaders: ['A2A-Extensions'] })],
+  ];
+
+  test.each(setUps)('%s covers the card, the endpoints, and errors', async (_what, configure) => {
+    const app = await fixture.start({ ...agent, configure });
+    const allowed = (response: { headers: Headers }): string | null =>
+      response.headers.get('access-control-allow-origin');
+    expect(allowed(await fetch(`${app.url}/.well-known/agent-card.json`, { headers: { origin } }))).toBe(origin);
+    for (const transport of TRANSPORTS) {
+      const path = transport === 'JSONRPC' ? '/a2a/jsonrpc' : '/a2a/rest/message:send';
+      const preflight = await fetch(app.url + path, {
+        method: 'OPTIONS',
+        headers: { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'a2a-version' },
+      });
+      expect([preflight.status, allowed(preflight)]).toEqual([204, origin]);
+      const headers = { origin };
+      expect(allowed(await post(app, transport, messageBody(transport, { messageId: 'cors' }), { headers }))).toBe(
+        origin,
+      );
+      expect(allowed(await post(app, transport, messageBody(transport, { messageId: '' }), { headers }))).toBe(origin);
+      expect(allowed(await post(app, transport, '{', { headers }))).toBe(origin);
+    }
+  });
+});
+
+describe('The agent card', () => {
+  test('is outside of guards, the global ones too', async () => {
+    const app = await fixture.start({
+      ...agent,
+      cluster: { guards: [{ canActivate: () => false }] },
+      configure: (nest) => nest.useGlobalGuards({ canActivate: () => false }),
+    });
+    expect((await cardOf(app)).name).toBe('test agent');
+    expect((await post(app, 'JSONRPC', '{}')).status).toBe(403);
+  });
+
+  test('keeps interfaces of its own, and says what it was given', async () => {
+    const supportedInterfaces = [
+      { url: 'https://elsewhere.example.com/rpc', protocolBinding: 'JSONRPC', protocolVersion: '1.0', tenant: '' },
+    ];
+    const app = await fixture.start({
+      ...agent,
+      cluster: {
+        agentCard: {
+          ...{ name: 'n', description: 'd', version: '2', supportedInterfaces, defaultInputModes: ['text/plain'] },
+        },
+        publicUrl: undefined as never,
+      },
+    });
+    const card = await cardOf(app);
+    expect(card).toMatchObject({ name: 'n', version: '2', defaultInputModes: ['text/plain'] });
+    expect(urlsOf(card)).toEqual(['https://elsewhere.example.com/rpc']);
+  });
+
+  test('is signed where a signature is asked for', async () => {
+    const app = await fixture.start({
+      ...agent,
+      cluster: {
+        cardSignature: (card) =>
+          Promise.resolve({ ...card, signatures: [{ protected: 'p', signature: 's', header: undefined }] }),
+      },
+    });
+    expect((await cardOf(app)).signatures).toMatchObject([{ protected: 'p', signature: 's' }]);
+  });
+
+  test.each(TRANSPORTS)('has an extended one for those who may see it, over %s', async (transport) => {
+    const plain = await fixture.start(agent);
+    expect(await errorName(extendedCard(plain, transport))).toBe('UnsupportedOperationError');
+    const capabilities = { extendedAgentCard: true, streaming: true, extensions: [] };
+    const agentCard = { name: 'n', description: 'd', version: '1', capabilities };
+    const missing = await fixture.start({ ...agent, cluster: { agentCard } });
+    expect(await errorName(extendedCard(missing, transport))).toBe('ExtendedAgentCardNotConfiguredError');
+    const app = await fixture.start({
+      ...agent,
+      cluster: {
+        agentCard,
+        extendedAgentCard: async ({ user }) => ({
+          ...(await plain.client().then((client) => client.getAgentCard())),
+          name: `for ${user?.userName}`,
+        }),
+      },
+    });
+    const card = await extendedCard(app, transport, 'alice');
+    expect(card.name).toBe('for alice');
+  });
+
+  test.each(TRANSPORTS)('offers no push, and the push methods say so, over %s', async (transport) => {
+    const capabilities = { pushNotifications: true, streaming: true, extensions: [] };
+    const app = await fixture.start({
+      ...agent,
+      cluster: { agentCard: { name: 'n', description: 'd', version: '1', capabilities } },
+    });
+    expect((await cardOf(app)).capabilities?.pushNotifications ?? false).toBe(false);
+    const client = await app.client({ transport });
+    const { id: taskId } = await send(client, 'hello');
+    if (transport === 'JSONRPC') {
+      for (const method of ['Create', 'Get', 'Delete'].map((verb) => `${verb}TaskPushNotificationConfig`)) {
+        const answer = await post(
+          app,
+          transport,
+          callBody(transport, method, { taskId, id: 'c', url: 'https://x.test' }),
+        );
+        expect(answer.code).toBe(-32003);
+      }
+      const listed = await post(app, transport, callBody(transport, 'ListTaskPushNotificationConfigs', { taskId }));
+      expect(listed.code).toBe(-32003);
+      return;
+    }
+    const path = `/a2a/rest/tasks/${taskId}/pushNotificationConfigs`;
+    const headers = { 'a2a-version': '1.0' };
+    const answers = [
+      await post(app, transport, '{"url":"https://x.test"}', { path }),
+      ...(await Promise.all(
+        [
+          [path, 'GET'],
+          [`${path}/c`, 'GET'],
+          [`${path}/c`, 'DELETE'],
+        ].map(async ([at, method]) => {
+          const response = await fetch(app.url + at, { method: method!, headers });
+          return { status: response.status, text: await response.text() };
+        }),
+      )),
+    ];
+    for (const { status, text } of answers) {
+      expect([status, text]).toEqual([400, expect.stringContaining('PUSH_NOTIFICATION_NOT_SUPPORTED')]);
+    }
+  });
+
+  test.each(TRANSPORTS)(
+    'that does not stream makes streaming calls UnsupportedOperationError, over %s',
+    async (transport) => {
+      const capabilities = { streaming: false, extensions: [] };
+      const app = await fixture.start({
+        ...agent,
+        cluster: { agentCard: { name: 'n', description: 'd', version: '1', capabilities } },
+      });
+      const client = await app.client({ transport });
+      const { id } = await send(client, 'hello');
+      const [path, body] =
+        transport === 'JSONRPC'
+          ? ['/a2a/jsonrpc', callBody(transport, 'SubscribeToTask', { id })]
+          : [`/a2a/rest/tasks/${id}:subscribe`, '{}'];
+      const answer = await post(app, transport, body, { path });
+      if (transport === 'JSONRPC') expect(answer.code).toBe(-32004);
+      else expect(answer.reason).toBe('UNSUPPORTED_OPERATION');
+    },
+  );
+
+  test('that requires an extension is only for clients that know it', async () => {
+    const extensions = [{ uri: 'https://example.com/ext', required: true, description: '', params: undefined }];
+    const app = await fixture.start({
+      ...agent,
+      cluster: {
+        agentCard: { name: 'n', description: 'd', version: '1', capabilities: { extensions, streaming: true } },
+      },
+    });
+    const client = await app.client();
+    const error = await errorOf(send(client, 'hello'));
+    expect([error.name, error.message]).toEqual([
+      'ExtensionSupportRequiredError',
+      expect.stringContaining('https://example.com/ext'),
+    ]);
+    const headers = { 'a2a-extensions': 'https://example.com/ext, https://example.com/unknown' };
+    const answer = await post(app, 'JSONRPC', messageBody('JSONRPC', { messageId: 'ext' }), { headers });
+    expect(answer.text).toContain('INPUT_REQUIRED');
+  });
+});
+
+test('validateInputModes refuses parts in media types that the card does not name', async () => {
+  const app = await fixture.start({
+    ...agent,
+    cluster: {
+      agentCard: { name: 'n', description: 'd', version: '1', defaultInputModes: ['application/json'] },
+      validateInputModes: true,
+    },
+  });
+  expect(await errorName(send(await app.client(), 'hello'))).toBe('ContentTypeNotSupportedError');
+});
+
+test('the base URL may end in a slash, and the client finds the card', async () => {
+  const app = await fixture.start(agent);
+  expect(stateName(await send(await clientFor(`${app.url}/`), 'end'))).toBe('COMPLETED');
+});

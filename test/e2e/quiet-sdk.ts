@@ -1,0 +1,12 @@
+/** How the lines begin that the SDK's handlers write for errors which they answer as well. */
+const SDK_LINE = /^(Pre-stream error|Error during SSE streaming|SSE streaming error|Unhandled error in JSON-RPC)/;
+
+/** Silences those lines of `console.error`, and nothing else. Returns what takes it back. */
+export function quietSdk(): () => void {
+  const { error } = console;
+  const filtered = (...args: unknown[]): void => {
+    if (!(typeof args[0] === 'string' && SDK_LINE.test(args[0]))) error(...args);
+  };
+  Object.assign(console, { error: filtered });
+  return () => void Object.assign(console, { error });
+}

@@ -1,0 +1,189 @@
+import { randomUUID } from 'node:crypto';
+import type { ListTasksRequest, ListTasksResponse } from '@a2a-js/sdk';
+import type { Client } from '@a2a-js/sdk/client';
+import { UnauthenticatedUser } from '@a2a-js/sdk/server';
+import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
+import type { Request } from 'express';
+import { cancel, errorName, errorOf, getTask, send, stream, subscribe } from '../helpers/client.js';
+import { stateName } from '../helpers/recording.js';
+import { AgentAppFixture, type AgentAppOptions, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
+import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
+
+const fixture = new AgentAppFixture();
+
+const agent: AgentBehaviour = {
+  execute: (context, bus) => {
+    publishArtifact(bus, context, artifactOf('a1', textPart('made')));
+    if (textOf(context.userMessage).startsWith('end')) completed(bus, context);
+    else inputRequired(bus, context);
+  },
+};
+
+/** Leaves the caller in `req.user`, in passport's manner. */
+@Injectable()
+class BearerGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const request = context.switchToHttp().getRequest<Request & { user?: object }>();
+    const name = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
+    if (name) request.user = { username: name };
+    return true;
+  }
+}
+
+const forms: [string, AgentAppOptions][] = [
+  ['a guard of the app that sets req.user', { cluster: { guards: [BearerGuard], userBuilder: undefined as never } }],
+  ['a guard instance', { cluster: { guards: [new BearerGuard()], userBuilder: undefined as never } }],
+  [
+    'middleware that sets req.user to a name',
+    {
+      cluster: { userBuilder: undefined as never },
+      configure: (nest) =>
+        nest.use((req: Request & { user?: unknown }, _res: unknown, next: () => void) => {
+          req.user = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
+          next();
+        }),
+    },
+  ],
+  ['a userBuilder', {}],
+  [
+    'an ownerResolver',
+    {
+      cluster: {
+        userBuilder: ({ headers }) =>
+          Promise.resolve(
+            headers.authorization
+              ? { isAuthenticated: true, userName: headers.authorization }
+              : new UnauthenticatedUser(),
+          ),
+        ownerResolver: ({ user }) => (user?.isAuthenticated ? `owner ${user.userName}` : 'nobody'),
+      },
+    },
+  ],
+];
+
+const rowOf = (taskId: string): Promise<unknown> =>
+  fixture.database.query('SELECT state, version, owner FROM a2a_tasks WHERE task_id = $1', [taskId]);
+
+const listTasks = (client: Client, params: Partial<ListTasksRequest> = {}): Promise<ListTasksResponse> =>
+  client.listTasks({
+    ...{ tenant: '', contextId: '', status: 0, pageToken: '', pageSize: undefined, historyLength: undefined },
+    ...{ statusTimestampAfter: undefined, includeArtifacts: undefined, ...params },
+  });
+
+const tokenOf = (text: string): string => Buffer.from(text).toString('base64url');
+
+describe.each(forms)('O43 callers told apart by %s', (_form, options) => {
+  test.each(TRANSPORTS)("somebody else's task is not found, by any call over %s, and unchanged", async (transport) => {
+    const app = await fixture.start({ ...agent, ...options });
+    const alice = await app.client({ transport, user: randomUUID() });
+    const { id } = await send(alice, 'mine');
+    const before = await rowOf(id);
+    for (const other of [await app.client({ transport, user: 'mallory' }), await app.client({ transport })]) {
+      const calls = [getTask(other, id), cancel(other, id), subscribe(other, id)];
+      const sends = [send(other, 'yours', { taskId: id }), stream(other, 'yours', { taskId: id })];
+      for (const call of [...calls, ...sends]) expect(await errorName(call)).toBe('TaskNotFoundError');
+      expect((await listTasks(other)).tasks).toEqual([]);
+    }
+    expect(await rowOf(id)).toEqual(before);
+    expect((await listTasks(alice)).tasks.map((task) => task.id)).toEqual([id]);
+    expect(stateName(await cancel(alice, id))).toBe('CANCELED');
+  });
+});
+
+test('O43 a guard that refuses a request keeps it from the agent, in whatever form Nest answers', async () => {
+  const app = await fixture.start({ ...agent, cluster: { guards: [{ canActivate: () => false }] } });
+  for (const path of ['/a2a/jsonrpc', '/a2a/rest/message:send']) {
+    const headers = { 'content-type': 'application/json', 'a2a-version': '1.0' };
+    const response = await fetch(app.url + path, { method: 'POST', headers, body: '{}' });
+    expect(response.status).toBe(403);
+    await response.text();
+  }
+  expect((await fetch(`${app.url}/.well-known/agent-card.json`)).status).toBe(200);
+});
+
+test('a req.user without a name is an error, never an anonymous caller', async () => {
+  const app = await fixture.start({
+    ...agent,
+    cluster: { userBuilder: undefined as never },
+    configure: (nest) =>
+      nest.use((req: Request & { user?: unknown }, _res: unknown, next: () => void) => {
+        req.user = { roles: ['admin'] };
+        next();
+      }),
+  });
+  await expect(app.client().then((client) => send(client, 'hello'))).rejects.toThrow();
+  await expect(app.client({ transport: 'HTTP+JSON' }).then((client) => send(client, 'hello'))).rejects.toThrow();
+});
+
+describe.each(TRANSPORTS)('ListTasks, over %s', (transport) => {
+  test('pages from the newest status to the oldest, each task once, whatever comes in between', async () => {
+    const app = await fixture.start(agent);
+    const client = await app.client({ transport, user: `pages ${transport}` });
+    const ids: string[] = [];
+    for (let at = 0; at < 7; at += 1) ids.unshift((await send(client, `ask ${at}`)).id);
+    const seen: string[] = [];
+    let pageToken = '';
+    do {
+      const page = await listTasks(client, { pageSize: 3, pageToken });
+      expect(page.pageSize).toBe(3);
+      seen.push(...page.tasks.map(({ id }) => id));
+      ({ nextPageToken: pageToken } = page);
+      if (seen.length === 3) await send(client, 'newer'); // belongs in front of the first page
+    } while (pageToken);
+    expect(seen).toEqual(ids);
+    expect((await listTasks(client)).totalSize).toBe(8);
+  });
+
+  test('filters by context, by state and by time, and counts what matches', async () => {
+    const app = await fixture.start(agent);
+    const client = await app.client({ transport, user: `filters ${transport}` });
+    const first = await send(client, 'ask', { contextId: 'one' });
+    await send(client, 'end', { contextId: 'two' });
+    const last = await send(client, 'end', { contextId: 'one' });
+    const ids = async (params: Partial<ListTasksRequest>): Promise<string[]> => {
+      const { tasks, totalSize, nextPageToken } = await listTasks(client, params);
+      expect([totalSize, nextPageToken]).toEqual([tasks.length, '']);
+      return tasks.map(({ id }) => id);
+    };
+    expect(await ids({ contextId: 'one' })).toEqual([last.id, first.id]);
+    expect(await ids({ contextId: 'one', status: first.status!.state })).toEqual([first.id]);
+    expect(await ids({ contextId: 'none' })).toEqual([]);
+    await fixture.database.query("UPDATE a2a_tasks SET state_since = state_since - interval '1 h' WHERE task_id = $1", [
+      first.id,
+    ]);
+    const [now] = await fixture.database.query<{ then: Date }>("SELECT now() - interval '30 min' AS then");
+    expect(await ids({ statusTimestampAfter: now!.then.toISOString() })).toHaveLength(2);
+    expect(await ids({ statusTimestampAfter: '2020-01' })).toHaveLength(3);
+    expect(await ids({ statusTimestampAfter: '2999-01-01T00:00:00Z' })).toEqual([]);
+  });
+
+  test('leaves artifacts out unless asked for, and bounds histories', async () => {
+    const app = await fixture.start(agent);
+    const client = await app.client({ transport, user: `artifacts ${transport}` });
+    const { id: taskId } = await send(client, 'ask');
+    await send(client, 'ask again', { taskId });
+    expect((await listTasks(client)).tasks[0]?.artifacts ?? []).toEqual([]);
+    const [task] = (await listTasks(client, { includeArtifacts: true, historyLength: 1 })).tasks;
+    expect(task?.artifacts.map(({ artifactId }) => artifactId)).toEqual(['a1']);
+    expect(task?.history.map(textOf)).toEqual(['ask again']);
+  });
+
+  test.each([
+    ['a page token that is none', { pageToken: 'bm9uZQ' }],
+    ['a page token with a NUL in it', { pageToken: tokenOf('1|2020-01-01 00:00:00+00\0') }],
+    ['a page token with a time that is none', { pageToken: tokenOf('1|2020-13-45 25:61:61+00') }],
+    ['a page size of 0', { pageSize: 0 }],
+    ['a page size of 101', { pageSize: 101 }],
+    ['a negative page size', { pageSize: -1 }],
+    ['a time that is none', { statusTimestampAfter: 'yesterday' }],
+    ['a time that PostgreSQL does not know', { statusTimestampAfter: '+275760-09-13T00:00:00.000Z' }],
+    ['a time that is a mere number', { statusTimestampAfter: '7' }],
+    ['a context id with a NUL', { contextId: 'a\0b' }],
+  ] as [string, Partial<ListTasksRequest>][])('%s is a malformed request', async (_what, params) => {
+    const app = await fixture.start(agent);
+    const client = await app.client({ transport, user: 'malformed' });
+    const error = await errorOf(listTasks(client, params));
+    expect(error.name).toBe('RequestMalformedError');
+    expect((await listTasks(client)).tasks).toEqual([]);
+  });
+});

@@ -1,0 +1,212 @@
+import { randomUUID } from 'node:crypto';
+import type { Message, Task } from '@a2a-js/sdk';
+import { resolveUserScope, ServerCallContext } from '@a2a-js/sdk/server';
+import { Logger } from '@nestjs/common';
+import type { DataSource } from 'typeorm';
+import { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
+import { sqlName } from '../../libs/a2a-cluster/src/database/table-names.js';
+import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
+import { Heartbeat, type LeaseTimes } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
+import type { LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
+import { LeaseEntity } from '../../libs/a2a-cluster/src/leases/lease.entity.js';
+import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';
+import { PushConfigEntity } from '../../libs/a2a-cluster/src/push/push-config.entity.js';
+import { AbandonedTaskSweeper } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
+import { AbandonedTurnRecovery } from '../../libs/a2a-cluster/src/recovery/abandoned-turn.recovery.js';
+import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
+import { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/streams/typeorm-task-event-stream.js';
+import { MessageReceiptEntity } from '../../libs/a2a-cluster/src/tasks/message-receipt.entity.js';
+import { TaskEventEntity } from '../../libs/a2a-cluster/src/tasks/task-event.entity.js';
+import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
+import { scopeResolver } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
+import type { TaskScope } from '../../libs/a2a-cluster/src/tasks/task-store.js';
+import { TaskEntity } from '../../libs/a2a-cluster/src/tasks/task.entity.js';
+import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/tasks/typeorm-task-store.js';
+import { CommitLoop } from '../../libs/a2a-cluster/src/turns/commit-loop.js';
+import { defaultContextCodec } from '../../libs/a2a-cluster/src/turns/context-codec.js';
+import { TurnAdmission } from '../../libs/a2a-cluster/src/turns/turn-admission.js';
+import { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.js';
+import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
+import { expectNothingLeft, watchTimers } from '../helpers/resource-check.js';
+import { INPUT_REQUIRED, message, status, taskEvent, taskOf } from './events.fixture.js';
+import { releaseHolds } from './rows.fixture.js';
+
+/** Long enough that nothing expires or gives up by itself: leases expire because a test says so, in SQL. */
+const TIMES: LeaseTimes = { heartbeatIntervalMs: 20_000, ttlMs: 60_000 };
+const TIMEOUT_MS = 15_000;
+
+/** How a replica sees the database: a test that breaks statements on purpose gives its own. */
+export type DatabaseFactory = (dataSource: DataSource, timeoutMs: number) => ClusterDatabase;
+
+export interface ReplicaOptions {
+  agent?: string;
+  times?: LeaseTimes;
+  batchSize?: number;
+  /** LISTEN and NOTIFY. Default: off, wake-ups are the test's. */
+  notify?: boolean;
+  database?: DatabaseFactory;
+}
+
+/** The parts of one replica, with a holder id of its own, and without a single timer running. */
+export type Replica = ReturnType<typeof createCluster>;
+
+/** Puts a replica together as the module's providers do. */
+export function createCluster(dataSource: DataSource, options: ReplicaOptions = {}) {
+  const { agent = 'default', times = TIMES, batchSize = 100, notify = false } = options;
+  const makeDatabase: DatabaseFactory = options.database ?? ((...args) => new ClusterDatabase(...args));
+  const database = makeDatabase(dataSource, TIMEOUT_MS);
+  const tables = {
+    tasks: sqlName(dataSource, TaskEntity),
+    events: sqlName(dataSource, TaskEventEntity),
+    leases: sqlName(dataSource, LeaseEntity),
+    pushConfigs: sqlName(dataSource, PushConfigEntity),
+    receipts: sqlName(dataSource, MessageReceiptEntity),
+  };
+  const holderId = `replica-${randomUUID().slice(0, 8)}`;
+  const leases = new TypeOrmLeaseStore(database, tables, agent, TIMEOUT_MS);
+  const tasks = new TypeOrmTaskStore(database, tables, agent, scopeResolver(resolveUserScope));
+  const poller = new Poller(20);
+  const stream = new TypeOrmTaskEventStream(database, tasks, poller, {
+    ...{ notify, timeoutMs: TIMEOUT_MS, tasksTable: tables.tasks },
+  });
+  const heartbeat = new Heartbeat(leases, holderId, times);
+  const recovery = new AbandonedTurnRecovery(tasks, leases, stream, heartbeat);
+  const sweeper = new AbandonedTaskSweeper(leases, recovery, heartbeat, {
+    ...{ intervalMs: 1_000, batchSize, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
+  });
+  const admission = new TurnAdmission(tasks, stream, heartbeat, defaultContextCodec, {
+    ...{ maxTurnDurationMs: Infinity, unfinishedTurn: 'fail', drainTimeoutMs: 0, cancelTimeoutMs: 1_000 },
+    maxQueuedBytes: 64 * 1024 * 1024,
+  });
+  admission.onAbandoned((taskNo) => recovery.recoverTask(taskNo));
+  const parts = { database, tables, holderId, leases, tasks, poller, stream, heartbeat, recovery, sweeper, admission };
+
+  /** A turn as the runner starts one, up to the point where its executor would be called. */
+  const startTurn = async (scope: TaskScope, said: Message, followUp = false): Promise<TurnExecution> => {
+    const { taskId, tenant } = scope;
+    const request = { tenant, message: said, configuration: undefined, metadata: undefined };
+    const callContext = callContextOf(scope);
+    const execution = new TurnExecution(
+      { kind: 'message', scope, contextId: `context of ${taskId}`, callContext, request, receipt: undefined, followUp },
+      () => Promise.resolve(),
+    );
+    await admission.admit(execution);
+    return execution;
+  };
+
+  /** A turn whose first commit, a WORKING task, is stored. */
+  const working = async (scope: TaskScope = newScope()): Promise<RunningTurn> => {
+    const turn = await startTurn(scope, message());
+    turn.loop!.add(taskEvent(scope));
+    await turn.flush();
+    return runningTurn(scope, turn);
+  };
+
+  return {
+    ...parts,
+    startTurn,
+    followUp: (scope: TaskScope, said: Message = message()) => startTurn(scope, said, true),
+    working,
+    /** A task that waits for its client: its turn has asked something and is over. */
+    async waiting(scope: TaskScope = newScope()) {
+      const turn = await working(scope);
+      turn.loop.add(status(scope, INPUT_REQUIRED));
+      await turn.turn.flush();
+      return turn;
+    },
+    /** A task that nobody runs, as foreign code would store it. */
+    async stored(scope: TaskScope = newScope(), task: Partial<Task> = {}) {
+      const first = taskOf(scope, task);
+      const made = await tasks.create(scope, [{ kind: 'task', task: first }], {
+        ...{ contextId: first.contextId, commitId: randomUUID(), snapshot: encodeTask(first) },
+      });
+      return { scope, taskNo: made.taskNo, taskId: scope.taskId };
+    },
+    /** What a turn that is to be admitted asks for. */
+    leaseRequest: (kind: LeaseRequest['kind'] = 'message'): LeaseRequest => ({
+      ...{ kind, turnId: randomUUID(), holder: holderId, ttlMs: times.ttlMs, request: null, context: '{}' },
+    }),
+    async close(): Promise<void> {
+      await sweeper.stop();
+      await poller.stop();
+      await heartbeat.stop();
+      await stream.close();
+      await leases.close();
+    },
+  };
+}
+
+/** A turn that has stored its first event. */
+export interface RunningTurn {
+  scope: TaskScope;
+  turn: TurnExecution;
+  loop: CommitLoop;
+  taskNo: number;
+  generation: number;
+}
+
+export function runningTurn(scope: TaskScope, turn: TurnExecution): RunningTurn {
+  const { loop } = turn;
+  const key = loop?.key;
+  if (!loop || key?.generation === undefined) throw new Error('The turn has stored nothing yet');
+  return { scope, turn, loop, taskNo: key.taskNo, generation: key.generation };
+}
+
+/** A task that nobody else has. */
+export const newScope = (scope: Partial<TaskScope> = {}): TaskScope => ({
+  ...{ tenant: '', owner: 'unknown', taskId: `task-${randomUUID()}` },
+  ...scope,
+});
+
+/** A call by the owner of a scope. Each one is a call of its own: the store remembers per call what it has read. */
+export const callContextOf = ({ tenant, owner }: TaskScope): ServerCallContext =>
+  new ServerCallContext({ tenant, user: { isAuthenticated: owner !== 'unknown', userName: owner } });
+
+/** Whether the write was refused because its lease is not held any more. */
+export const isLost = (error: unknown): boolean => error instanceof LeaseLostError;
+
+/** A database for one test file, its replicas, and the checks that nothing of them is left behind. */
+export function useCluster() {
+  Logger.overrideLogger(false);
+  const timers = watchTimers();
+  const replicas = new Set<Replica>();
+  let db: TestDatabase;
+  let dataSource: DataSource;
+
+  beforeAll(async () => {
+    db = await createTestDatabase();
+    dataSource = await db.dataSource({ extra: { max: 40 } });
+  });
+
+  afterEach(async () => {
+    await releaseHolds();
+    await Promise.all([...replicas].map((replica) => replica.close()));
+    replicas.clear();
+    // What a test left on purpose is not for the next one's sweepers.
+    await db.query('TRUNCATE a2a_task_leases, a2a_task_events, a2a_message_receipts, a2a_push_configs, a2a_tasks');
+  });
+
+  afterAll(async () => {
+    try {
+      await expectNothingLeft(db, { timers });
+    } finally {
+      await db.drop();
+    }
+  });
+
+  return {
+    get db(): TestDatabase {
+      return db;
+    },
+    get dataSource(): DataSource {
+      return dataSource;
+    },
+    replica(options?: ReplicaOptions): Replica {
+      const replica = createCluster(dataSource, options);
+      replicas.add(replica);
+      return replica;
+    },
+  };
+}
+
+export type Cluster = ReturnType<typeof useCluster>;

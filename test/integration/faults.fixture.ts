@@ -1,0 +1,119 @@
+import { ClusterDatabase, type SqlExecutor } from '../../libs/a2a-cluster/src/database/cluster-database.js';
+import type { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
+import { Deferred } from '../helpers/wait.js';
+import type { DatabaseFactory } from './cluster.fixture.js';
+
+/** Stands between a replica and the database. `run` sends the statement, or another one in its place. */
+export type Interception = (sql: string, run: (sql?: string) => Promise<object[]>) => Promise<object[]>;
+
+/** A database whose statements a test watches, stops, fails or rewrites: whoever runs them, in whatever connection. */
+export class InterceptedDatabase extends ClusterDatabase {
+  intercept: Interception = (_sql, run) => run();
+  /** Runs a whole transaction of several statements. */
+  interceptTransaction: (run: (last?: () => Promise<void>) => Promise<unknown>) => Promise<unknown> = (run) => run();
+
+  override query<R extends object>(sql: string, params?: unknown[], timeoutMs?: number): Promise<R[]> {
+    return this.intercept(sql, (text = sql) => super.query(text, params, timeoutMs)) as Promise<R[]>;
+  }
+
+  override transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs?: number): Promise<T> {
+    const run = (last: () => Promise<void> = () => Promise.resolve()): Promise<T> =>
+      super.transaction(async (tx) => {
+        const result = await work({
+          query: <R extends object>(sql: string, params?: unknown[]) =>
+            this.intercept(sql, (text = sql) => tx.query(text, params)) as Promise<R[]>,
+        });
+        await last();
+        return result;
+      }, timeoutMs);
+    return this.interceptTransaction(run) as Promise<T>;
+  }
+
+  override dedicated(...args: Parameters<ClusterDatabase['dedicated']>): DedicatedConnection {
+    const connection = super.dedicated(...args);
+    const query = connection.query.bind(connection);
+    connection.query = <R extends object>(sql: string, params: unknown[], timeoutMs: number) =>
+      this.intercept(sql, (text = sql) => query(text, params, timeoutMs)) as Promise<R[]>;
+    return connection;
+  }
+}
+
+/** What a guard's text is replaced with. */
+export type Rewrite = readonly [guard: string | RegExp, without: string];
+
+/** For a negative control: a replica without one of its guards, and the check that the guard really was gone. */
+export interface Guardless {
+  database: DatabaseFactory;
+  expectGone: () => void;
+}
+
+/** Takes one guard out of the statements that have it: those in which every one of the texts is found. */
+export const withoutGuard = (...rewrites: Rewrite[]): Guardless => withoutGuards(rewrites);
+
+/** The same for guards that stand in several statements and would make up for each other. */
+export function withoutGuards(...guards: Rewrite[][]): Guardless {
+  const gone = new Set<Rewrite[]>();
+  const rewritten = (sql: string, guard: Rewrite[]): string => {
+    const bare = guard.reduce<string | undefined>((text, [found, without]) => {
+      const replaced = text?.replace(found, () => without);
+      return replaced === text ? undefined : replaced;
+    }, sql);
+    if (bare !== undefined) gone.add(guard);
+    return bare ?? sql;
+  };
+  return {
+    database: (...args) => {
+      const database = new InterceptedDatabase(...args);
+      database.intercept = (sql, run) => run(guards.reduce(rewritten, sql));
+      return database;
+    },
+    expectGone: () => expect(gone.size).toBe(guards.length),
+  };
+}
+
+/** A database that a test holds in its hand. */
+export function interceptable(): { database: DatabaseFactory; get: () => InterceptedDatabase } {
+  let made: InterceptedDatabase | undefined;
+  return {
+    database: (...args) => (made = new InterceptedDatabase(...args)),
+    get: () => {
+      if (!made) throw new Error('No replica was made with it yet');
+      return made;
+    },
+  };
+}
+
+/** What a connection that breaks looks like to pg's callers. */
+export function connectionReset(): Error {
+  return Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+}
+
+/** Stops the first statement that matches: before it is sent, or once it was answered. */
+export class Pause {
+  private readonly arrived = new Deferred();
+  private readonly resumed = new Deferred();
+  private used = false;
+
+  constructor(
+    private readonly statement: RegExp,
+    private readonly when: 'before' | 'after',
+  ) {}
+
+  /** It stands there now. */
+  get reached(): Promise<void> {
+    return this.arrived.promise;
+  }
+
+  resume(): void {
+    this.resumed.resolve();
+  }
+
+  readonly intercept: Interception = async (sql, run) => {
+    if (this.used || !this.statement.test(sql)) return run();
+    this.used = true;
+    const rows = this.when === 'after' ? await run() : undefined;
+    this.arrived.resolve();
+    await this.resumed.promise;
+    return rows ?? run();
+  };
+}

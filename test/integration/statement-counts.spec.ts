@@ -1,0 +1,132 @@
+import { jest } from '@jest/globals';
+import type { Client, Pool } from 'pg';
+import { newScope, useCluster } from './cluster.fixture.js';
+import { artifact, COMPLETED, INPUT_REQUIRED, message, status, taskEvent } from './events.fixture.js';
+import { expireLeases } from './rows.fixture.js';
+
+describe('What a turn costs in statements', () => {
+  const cluster = useCluster();
+
+  afterEach(() => jest.restoreAllMocks());
+
+  /** The statements that `work` sends, in whatever connection: each call is one round trip. */
+  async function statementsOf(work: () => Promise<unknown>): Promise<string[]> {
+    // The class that the pool makes its connections of, as the library does its own.
+    const { Client: PooledClient } = (
+      cluster.dataSource.driver as unknown as { master: Pool & { Client: new () => Client } }
+    ).master;
+    const sent = jest.spyOn(PooledClient.prototype as Client, 'query');
+    await work();
+    const statements = sent.mock.calls.map(([first]) => {
+      const query: unknown = first;
+      return (typeof query === 'string' ? query : (query as { text: string }).text).trim();
+    });
+    sent.mockRestore();
+    return statements;
+  }
+
+  it('counts what is sent: a transaction of two statements is four', async () => {
+    const { database } = cluster.replica();
+    const work = () =>
+      database.transaction(async (tx) => {
+        await tx.query('SELECT 1');
+        await tx.query('SELECT 2');
+      });
+    expect(await statementsOf(work)).toEqual([
+      expect.stringMatching(/^BEGIN.*SET LOCAL lock_timeout/),
+      ...['SELECT 1', 'SELECT 2', 'COMMIT'],
+    ]);
+  });
+
+  it('I2 the first commit, task and events and lease, is one round trip', async () => {
+    const a = cluster.replica();
+    const scope = newScope();
+    const turn = await a.startTurn(scope, message());
+    const statements = await statementsOf(async () => {
+      turn.loop!.add(taskEvent(scope));
+      await turn.flush();
+    });
+    expect(statements).toEqual([expect.stringMatching(/^WITH t AS \(\s*INSERT INTO "a2a_tasks"/)]);
+    expect(turn.fencingToken).toBeDefined();
+  });
+
+  it('I3 a later commit of one event or of fifty is one round trip, and so is the one with a snapshot', async () => {
+    const { scope, loop, turn } = await cluster.replica().working();
+    const commit = async (events: number, bytes: number): Promise<string[]> =>
+      statementsOf(async () => {
+        loop.add(artifact(scope, 'first')); // goes alone; what follows gathers behind it
+        for (let at = 0; at < events; at += 1) loop.add(artifact(scope, `a${at}`, 'x'.repeat(bytes)));
+        await turn.flush();
+      });
+    const oneCommit = expect.stringMatching(/^WITH t AS MATERIALIZED/) as unknown;
+    expect(await commit(0, 0)).toEqual([oneCommit]);
+    expect(await commit(50, 10)).toEqual([oneCommit, oneCommit]);
+    expect(await commit(1, 200_000)).toEqual([oneCommit, oneCommit]);
+  });
+
+  it.each([
+    ['COMPLETED', COMPLETED],
+    ['INPUT_REQUIRED', INPUT_REQUIRED],
+  ])('I2 the commit that ends the turn with %s and takes the lease is one round trip', async (_name, state) => {
+    const { scope, loop, turn } = await cluster.replica().working();
+    const statements = await statementsOf(async () => {
+      loop.add(status(scope, state));
+      await turn.flush();
+    });
+    expect(statements).toEqual([expect.stringContaining('DELETE FROM "a2a_task_leases"')]);
+  });
+
+  it.each([1, 100])('I6 a renewal round of %s leases is one round trip', async (leases) => {
+    const a = cluster.replica();
+    await Promise.all(Array.from({ length: leases }, () => a.working()));
+    await a.heartbeat.runOnce(); // opens its connection
+    expect(a.heartbeat.generations).toHaveLength(leases);
+    await expireLeases(cluster.db);
+    const statements = await statementsOf(() => a.heartbeat.runOnce());
+    expect(statements).toEqual([expect.stringMatching(/^UPDATE "a2a_task_leases"\s+SET expires_at/)]);
+    const expired = await cluster.db.query('SELECT FROM a2a_task_leases WHERE expires_at <= clock_timestamp()');
+    expect(expired).toEqual([]);
+  });
+
+  it('I6 a renewal round without leases, and a poll without followers, send nothing', async () => {
+    const a = cluster.replica();
+    expect(await statementsOf(() => Promise.all([a.heartbeat.runOnce(), a.poller.runOnce()]))).toEqual([]);
+  });
+
+  it('I6 a sweep that finds nothing is one round trip; each task that it ends costs two more', async () => {
+    const [dead, b] = [cluster.replica(), cluster.replica()];
+    expect(await statementsOf(() => b.sweeper.runOnce())).toEqual([expect.stringContaining('SKIP LOCKED')]);
+    await Promise.all([dead.working(), dead.working()]);
+    await expireLeases(cluster.db);
+    expect(await statementsOf(() => b.sweeper.runOnce())).toHaveLength(1 + 2 * 2);
+  });
+
+  it('I5 one poll looks after all followed tasks in one round trip', async () => {
+    const a = cluster.replica();
+    const running = await Promise.all([a.working(), a.working(), a.working()]);
+    const connection = new AbortController();
+    const following = running.map(async ({ taskNo }) => {
+      for await (const _event of a.stream.follow(taskNo, 1, connection.signal)) continue;
+    });
+    await a.poller.runOnce();
+    const statements = await statementsOf(() => a.poller.runOnce());
+    expect(statements.filter((sql) => sql.includes('"a2a_tasks"'))).toEqual([
+      expect.stringContaining('task_no = ANY($1::bigint[])'),
+    ]);
+    connection.abort();
+    await Promise.all(following);
+  });
+
+  it('I1 an admission is one transaction of four statements', async () => {
+    const a = cluster.replica();
+    const { scope } = await a.waiting();
+    expect(await statementsOf(() => a.followUp(scope))).toEqual([
+      expect.stringMatching(/^BEGIN/),
+      expect.stringMatching(/FOR UPDATE$/),
+      expect.stringContaining('FOR KEY SHARE'),
+      expect.stringContaining('INSERT INTO "a2a_task_events"'),
+      expect.stringContaining('INSERT INTO "a2a_task_leases"'),
+      'COMMIT',
+    ]);
+  });
+});
