@@ -15,6 +15,7 @@ import {
 } from './a2a-cluster.options.js';
 import { requireUsable } from './a2a-cluster.schema-check.js';
 import { ClusterDatabase } from './database/cluster-database.js';
+import { DatabaseAccess } from './database/database-access.js';
 import { newReplicaId } from './database/replica-id.js';
 import { sqlName } from './database/table-names.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
@@ -41,6 +42,7 @@ import { Poller } from './streams/poller.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
 import { TypeOrmTaskEventStream } from './streams/typeorm-task-event-stream.js';
 import { MessageReceiptEntity } from './tasks/message-receipt.entity.js';
+import { OrderedTaskStore } from './tasks/ordered-task-store.js';
 import { scopeResolver } from './tasks/task-scope.js';
 import { VersionedTaskStore } from './tasks/task-store.js';
 import { TaskEventEntity } from './tasks/task-event.entity.js';
@@ -103,12 +105,15 @@ function providers({ dataSource }: StaticParts): Provider[] {
   return [
     { provide: RESOLVED_OPTIONS, useFactory: resolveOptions, inject: [A2A_CLUSTER_OPTIONS] },
     provide(
-      ClusterDatabase,
+      DatabaseAccess,
       ({ leases }: ResolvedOptions, parts: StaticParts, found: DataSource | undefined) =>
-        new ClusterDatabase(
-          requireUsable(found, parts.dataSource),
-          Math.max(MIN_STATEMENT_TIMEOUT_MS, leases ? leases.heartbeatIntervalMs : 0),
-          leases ? leases.ttlMs / 3 : undefined,
+        new DatabaseAccess(
+          () =>
+            new ClusterDatabase(
+              requireUsable(found, parts.dataSource),
+              Math.max(MIN_STATEMENT_TIMEOUT_MS, leases ? leases.heartbeatIntervalMs : 0),
+              leases ? leases.ttlMs / 3 : undefined,
+            ),
         ),
       [RESOLVED_OPTIONS, STATIC_OPTIONS, { token: getDataSourceToken(dataSource), optional: true }],
     ),
@@ -118,18 +123,21 @@ function providers({ dataSource }: StaticParts): Provider[] {
     ...protocolProviders(),
     {
       provide: A2AClusterLifecycle,
-      useFactory: (database: ClusterDatabase, parts: StaticParts, ...rest: unknown[]) =>
+      useFactory: (database: DatabaseAccess, parts: StaticParts, ...rest: unknown[]) =>
         new A2AClusterLifecycle({
-          dataSource: database.dataSource,
+          database,
           transports: parts.transports,
           ...zip(LIFECYCLE_PARTS, rest),
         }),
-      inject: [ClusterDatabase, STATIC_OPTIONS, ...Object.values(LIFECYCLE_PARTS), EventRetention, BODY_PARSER],
+      inject: [DatabaseAccess, STATIC_OPTIONS, ...Object.values(LIFECYCLE_PARTS), EventRetention, BODY_PARSER],
     },
   ];
 }
 
 const BODY_PARSER = Symbol('A2A_CLUSTER_BODY_PARSER');
+
+/** The task store with the leases about it: what the library itself uses. */
+const LEASED_TASKS = Symbol('A2A_CLUSTER_LEASED_TASKS');
 
 const LIFECYCLE_PARTS = {
   executor: ExecutorProvider,
@@ -143,9 +151,9 @@ const LIFECYCLE_PARTS = {
   leases: LeaseStore,
   heartbeat: Heartbeat,
   sweep: SweepTrigger,
-} satisfies Record<Exclude<keyof LifecycleParts, 'dataSource' | 'transports'>, InjectionToken>;
+} satisfies Record<Exclude<keyof LifecycleParts, 'database' | 'transports'>, InjectionToken>;
 
-function zip(names: typeof LIFECYCLE_PARTS, values: unknown[]): Omit<LifecycleParts, 'dataSource' | 'transports'> {
+function zip(names: typeof LIFECYCLE_PARTS, values: unknown[]): Omit<LifecycleParts, 'database' | 'transports'> {
   return Object.fromEntries(Object.keys(names).map((name, at) => [name, values[at]])) as never;
 }
 
@@ -160,31 +168,32 @@ function storeProviders(): Provider[] {
   return [
     provide(
       LeaseStore,
-      (database: ClusterDatabase, { agentId }: StaticParts, { leases }: ResolvedOptions) =>
+      (database: DatabaseAccess, { agentId }: StaticParts, { leases }: ResolvedOptions) =>
         new TypeOrmLeaseStore(
-          database,
-          tables(database),
+          database.require(),
+          tables(database.require()),
           agentId,
           leases ? leases.heartbeatIntervalMs : MIN_STATEMENT_TIMEOUT_MS,
         ),
-      [ClusterDatabase, STATIC_OPTIONS, RESOLVED_OPTIONS],
+      [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
     ),
     provide(
       VersionedTaskStore,
-      (database: ClusterDatabase, { agentId }: StaticParts, { ownerResolver }: ResolvedOptions) =>
-        new TypeOrmTaskStore(database, tables(database), agentId, scopeResolver(ownerResolver)),
-      [ClusterDatabase, STATIC_OPTIONS, RESOLVED_OPTIONS],
+      (database: DatabaseAccess, { agentId }: StaticParts, { ownerResolver }: ResolvedOptions) =>
+        new TypeOrmTaskStore(database.require(), tables(database.require()), agentId, scopeResolver(ownerResolver)),
+      [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
     ),
+    provide(LEASED_TASKS, leasedTasks, [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS]),
     provide(Poller, ({ streams }: ResolvedOptions) => new Poller(streams.pollIntervalMs), [RESOLVED_OPTIONS]),
     provide(
       TaskEventStream,
-      (database: ClusterDatabase, tasks: VersionedTaskStore, poller: Poller, { streams }: ResolvedOptions) =>
-        new TypeOrmTaskEventStream(database, tasks, poller, {
+      (database: DatabaseAccess, tasks: VersionedTaskStore, poller: Poller, { streams }: ResolvedOptions) =>
+        new TypeOrmTaskEventStream(database.require(), tasks, poller, {
           notify: streams.notify,
           timeoutMs: Math.max(MIN_STATEMENT_TIMEOUT_MS, streams.pollIntervalMs),
-          tasksTable: tables(database).tasks,
+          tasksTable: tables(database.require()).tasks,
         }),
-      [ClusterDatabase, VersionedTaskStore, Poller, RESOLVED_OPTIONS],
+      [DatabaseAccess, VersionedTaskStore, Poller, RESOLVED_OPTIONS],
     ),
     provide(
       EventRetention,
@@ -201,6 +210,19 @@ function storeProviders(): Provider[] {
   ];
 }
 
+/** Where leases and tasks share transactions the tasks see to both; elsewhere their order does. */
+function leasedTasks(tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions): VersionedTaskStore {
+  if (!options.leases || leases.sharesTransactions(tasks)) return tasks;
+  if (leases instanceof TypeOrmLeaseStore) {
+    throw new ClusterOptionsError(
+      'extraProviders',
+      `A2AClusterModule's own LeaseStore keeps leases of its own task store only, not of ${tasks.constructor.name}: ` +
+        'provide a LeaseStore as well.',
+    );
+  }
+  return new OrderedTaskStore(tasks, leases);
+}
+
 function turnProviders(): Provider[] {
   return [
     RunningTurns,
@@ -213,7 +235,7 @@ function turnProviders(): Provider[] {
         heartbeat: Heartbeat | null,
         { contextCodec, turns }: ResolvedOptions,
       ) => new TurnAdmission(tasks, stream, heartbeat ?? undefined, contextCodec, turns),
-      [VersionedTaskStore, TaskEventStream, Heartbeat, RESOLVED_OPTIONS],
+      [LEASED_TASKS, TaskEventStream, Heartbeat, RESOLVED_OPTIONS],
     ),
     provide(
       TurnConclusion,
@@ -259,7 +281,7 @@ function turnProviders(): Provider[] {
         stream: TaskEventStream,
         poller: Poller,
       ) => new LeaseWatch(running, tasks, leases, heartbeat ?? undefined, stream, poller),
-      [RunningTurns, VersionedTaskStore, LeaseStore, Heartbeat, TaskEventStream, Poller],
+      [RunningTurns, LEASED_TASKS, LeaseStore, Heartbeat, TaskEventStream, Poller],
     ),
   ];
 }
@@ -277,10 +299,10 @@ function recoveryProviders(): Provider[] {
       ) => {
         if (!heartbeat) return null;
         const recovery = new AbandonedTurnRecovery(tasks, leases, stream, heartbeat);
-        admission.onAbandoned((taskNo) => recovery.recoverTask(taskNo));
+        admission.onAbandoned((scope) => recovery.recoverTask(scope));
         return recovery;
       },
-      [VersionedTaskStore, LeaseStore, TaskEventStream, Heartbeat, TurnAdmission],
+      [LEASED_TASKS, LeaseStore, TaskEventStream, Heartbeat, TurnAdmission],
     ),
     provide(
       AbandonedTaskSweeper,
@@ -298,7 +320,7 @@ function recoveryProviders(): Provider[] {
         interruptedTaskTimeoutMs === undefined
           ? null
           : new InterruptedTaskTimeout(tasks, stream, interruptedTaskTimeoutMs),
-      [VersionedTaskStore, TaskEventStream, RESOLVED_OPTIONS],
+      [LEASED_TASKS, TaskEventStream, RESOLVED_OPTIONS],
     ),
     provide(
       SweepTrigger,
@@ -352,10 +374,10 @@ function protocolProviders(): Provider[] {
           stream,
           admission,
           runner,
-          recovery ? (taskNo) => recovery.recoverTask(taskNo) : undefined,
+          recovery ? (scope) => recovery.recoverTask(scope) : undefined,
           turns.cancelTimeoutMs + streams.pollIntervalMs,
         ),
-      [VersionedTaskStore, TaskEventStream, TurnAdmission, TurnRunner, AbandonedTurnRecovery, RESOLVED_OPTIONS],
+      [LEASED_TASKS, TaskEventStream, TurnAdmission, TurnRunner, AbandonedTurnRecovery, RESOLVED_OPTIONS],
     ),
     provide(
       A2A_REQUEST_HANDLER,
@@ -378,7 +400,7 @@ function protocolProviders(): Provider[] {
           ] as const),
           ...([scopeResolver(ownerResolver), validateInputModes, turns.messageIdWindowMs] as const),
         ),
-      [AgentCards, VersionedTaskStore, TaskEventStream, TurnRunner, TaskCancellation, RESOLVED_OPTIONS],
+      [AgentCards, LEASED_TASKS, TaskEventStream, TurnRunner, TaskCancellation, RESOLVED_OPTIONS],
     ),
     provide(
       TransportEndpoints,
