@@ -69,6 +69,8 @@ export class OrderedTaskStore extends VersionedTaskStore {
     options: WriteOptions & { receipt?: MessageReceipt } = {},
   ): Promise<Admission> {
     if (!lease) return this.tasks.admit(scope, message, undefined, options);
+    const first = options.receipt && (await this.tasks.findRepeated(scope, options.receipt));
+    if (first !== undefined) return { outcome: 'repeated', taskNo: first };
     const held = await this.leases.find(scope);
     if (held?.expired) return { outcome: 'abandoned' };
     const found = await this.tasks.find(scope);

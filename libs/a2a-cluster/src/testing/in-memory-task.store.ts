@@ -156,7 +156,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
   ): ReturnType<VersionedTaskStore['overdue']> {
     const before = Date.now() - waitingForMs;
     const late = this.rows.filter(
-      (row) => row.taskNo > afterTaskNo && isInterrupted(stateOf(row)) && row.stateSince <= before,
+      (row) => row.taskNo > afterTaskNo && isInterrupted(stateOf(row)) && Math.floor(row.stateSince) <= before,
     );
     return Promise.resolve(late.slice(0, limit));
   }
