@@ -10,6 +10,9 @@ export const TIMES = { heartbeat: 500, ttl: 2_000, sweep: 500, poll: 250, drain:
 /** Beyond what is promised: what a machine may add whose cores are all busy with something else. */
 export const LOAD_MS = 10_000;
 
+/** Time limit, in ms, of hooks and tests that start replicas: alone a boot takes 1.5 s of a core. */
+export const SLOW_MS = 90_000;
+
 const ENVIRONMENT: ReplicaEnvironment = {
   A2A_HEARTBEAT_MS: TIMES.heartbeat,
   A2A_TTL_MS: TIMES.ttl,
@@ -41,6 +44,9 @@ export class Member {
 
 /** Both transports are in use in every cluster. */
 const transportOf = (name: string): NonNullable<ClientOptions['transport']> => (name === 'B' ? 'HTTP+JSON' : 'JSONRPC');
+
+/** `application_name` of a replica's connections, in `pg_stat_activity`. */
+export const backendsOf = (name: string): string => `replica ${name}`;
 
 /** Replicas of the sample, each a process of its own, on one database of their own. */
 export class TestCluster {
@@ -77,7 +83,7 @@ export class TestCluster {
 
   /** Starts a replica under this name, in the place of the one that had it. */
   async add(name: string, env: ReplicaEnvironment = {}): Promise<Member> {
-    const member = await Member.start(name, { ...this.env, ...env });
+    const member = await Member.start(name, { ...this.env, PGAPPNAME: backendsOf(name), ...env });
     this.members.set(name, member);
     return member;
   }

@@ -83,10 +83,30 @@ export function expectFollowed(responses: readonly StreamResponse[], log: TaskLo
   expect(rest).toEqual(expected.map(({ response }) => response));
 }
 
+/** What the sweeper knew of the replica that it found dead. */
+export interface Recovery {
+  lastHolder: string;
+  /** By the database's clock. */
+  lastHeartbeat: Date;
+  attempts: number;
+  /** When FAILED was written, by the same clock. */
+  at: Date;
+}
+
+/** The facts in the FAILED event that the sweeper wrote; the text for people names them as well. */
+export function recoveryOf({ entries }: TaskLog): Recovery {
+  const last = entries.at(-1);
+  const message = last?.event.kind === 'statusUpdate' ? last.event.statusUpdate.status?.message : undefined;
+  const facts = message?.metadata?.['a2a-cluster/recovery'] as (Recovery & { lastHeartbeat: string }) | undefined;
+  if (!last || !facts) throw new Error(`No recovery ended this log: ${JSON.stringify(entries.slice(-3))}`);
+  for (const named of [facts.lastHolder, facts.lastHeartbeat]) expect(last.text).toContain(named);
+  return { ...facts, lastHeartbeat: new Date(facts.lastHeartbeat), at: last.at };
+}
+
 /** How many of the user's messages in the task's history have this text. */
 export function userMessages({ entries }: TaskLog, text: string): number {
   const task = entries.reduce<Task | undefined>((folded, { event }) => applyEvent(folded, event), undefined);
-  const texts = (task?.history ?? []).map(({ parts }) => parts.map(({ content }) => content?.value).join('\n'));
+  const texts = (task?.history ?? []).map(({ parts }) => parts.map(({ content }) => String(content?.value)).join('\n'));
   return texts.filter((it) => it === text).length;
 }
 

@@ -27,7 +27,7 @@ export interface StorePair {
   tasks: VersionedTaskStore;
   leases: LeaseStore;
   /** Lets the lease of a task run out now. */
-  expire(scope: TaskScope): Promise<void>;
+  expire: (scope: TaskScope) => Promise<void>;
 }
 
 /** The pairs that have to keep one contract. */
