@@ -1,0 +1,121 @@
+import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
+import { appendStatement, lockStatement } from '../../libs/a2a-cluster/src/tasks/task-statements.js';
+import { onCleanUp } from './clean-up.js';
+import { backendsOf } from './cluster.js';
+import { TEST_APPLICATION_NAME, type TestDatabase } from './database.js';
+import { eventually } from './wait.js';
+
+const TABLES = {
+  tasks: '"a2a_tasks"',
+  events: '"a2a_task_events"',
+  leases: '"a2a_task_leases"',
+  pushConfigs: '"a2a_push_configs"',
+  receipts: '"a2a_message_receipts"',
+};
+
+/** Statements of the library as a replica of the sample sends them, or what they begin with. */
+export const STATEMENTS = {
+  /** The first of an admission: it takes the lock on the task. */
+  admission: lockStatement(TABLES),
+  /** A commit of events, whether or not it ends its turn. */
+  append: commonStart(
+    appendStatement(TABLES, { fenced: true, endsTurn: false }),
+    appendStatement(TABLES, { fenced: true, endsTurn: true }),
+  ),
+  /** Drops a lease without an event. */
+  release: releaseStatement(TABLES),
+  renewal: renewStatement(TABLES),
+};
+
+/** What the connection that listens for wake-ups may have sent last. */
+export const LISTENING = ['LISTEN a2a_', 'SELECT pg_notify(', 'SELECT 1'];
+
+/** `pg_stat_activity` cuts statements off at 1 kB. */
+const SHOWN_CHARS = 1_000;
+
+/** Rows that the test has locked in a transaction of its own. */
+export interface RowLock {
+  /** Lets them go; once more does nothing. */
+  release(): Promise<void>;
+}
+
+/** Locks the row of a task: no commit, admission or cancel of it gets through, and each waits where it is. */
+export function lockTask(database: TestDatabase, taskId: string): Promise<RowLock> {
+  return lock(database, 'SELECT 1 FROM a2a_tasks WHERE task_id = $1 FOR UPDATE', taskId);
+}
+
+/** Locks the lease of a task: no renewal and no release of it gets through, and no claim sees it. Commits pass. */
+export function lockLease(database: TestDatabase, taskId: string): Promise<RowLock> {
+  return lock(
+    database,
+    'SELECT 1 FROM a2a_task_leases AS l JOIN a2a_tasks AS t USING (task_no) WHERE t.task_id = $1 ' +
+      'FOR NO KEY UPDATE OF l',
+    taskId,
+  );
+}
+
+/** Which backends are meant: by how their last statement begins, and by whose they are. */
+export interface BackendFilter {
+  statements: readonly string[];
+  /** Name of a replica of the cluster. Default: any but the test itself. */
+  replica?: string;
+  /** Only those that wait for a lock. */
+  blocked?: boolean;
+}
+
+/** Process ids of these backends. */
+export async function backends(
+  database: TestDatabase,
+  { statements, replica, blocked = false }: BackendFilter,
+): Promise<number[]> {
+  const rows = await database.query<{ pid: number }>(
+    `SELECT pid FROM pg_stat_activity
+      WHERE datname = $1 AND EXISTS (SELECT FROM unnest($2::text[]) AS s WHERE starts_with(query, s))
+        AND CASE WHEN $3::text IS NULL THEN application_name <> $4 ELSE application_name = $3 END
+        AND (wait_event_type = 'Lock' OR NOT $5)`,
+    [
+      database.name,
+      statements.map((statement) => statement.slice(0, SHOWN_CHARS)),
+      replica === undefined ? null : backendsOf(replica),
+      TEST_APPLICATION_NAME,
+      blocked,
+    ],
+  );
+  return rows.map(({ pid }) => pid);
+}
+
+/** Waits until a replica's statement waits for a lock, and returns the process id of its backend. */
+export function blockedBackend(database: TestDatabase, statement: string, replica: string): Promise<number> {
+  return eventually(
+    async () => (await backends(database, { statements: [statement], replica, blocked: true }))[0] ?? 0,
+    { timeoutMs: 15_000 },
+  );
+}
+
+/** Ends these connections, as an administrator or a failover would. Returns how many there were. */
+export async function terminateBackends(database: TestDatabase, filter: BackendFilter): Promise<number> {
+  const pids = await backends(database, filter);
+  await database.query('SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) AS pid', [pids]);
+  return pids.length;
+}
+
+async function lock(database: TestDatabase, sql: string, taskId: string): Promise<RowLock> {
+  const session = await database.connect();
+  const end = () => session.end();
+  const forget = onCleanUp(end);
+  await session.query('BEGIN');
+  const { rowCount } = await session.query(sql, [taskId]);
+  if (rowCount !== 1) throw new Error(`There is no such row of task ${taskId}`);
+  let released: Promise<void> | undefined;
+  return {
+    release() {
+      forget();
+      return (released ??= session.query('ROLLBACK').then(end));
+    },
+  };
+}
+
+function commonStart(one: string, other: string): string {
+  const at = [...one].findIndex((char, index) => char !== other[index]);
+  return at < 0 ? one : one.slice(0, at);
+}

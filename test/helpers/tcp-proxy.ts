@@ -1,0 +1,156 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { transform } from '@swc/core';
+import { onCleanUp } from './clean-up.js';
+import type { Answer, Command, Direction, Flow } from './tcp-proxy.process.js';
+import { Deferred, within } from './wait.js';
+
+const ENTRY = fileURLToPath(new URL('./tcp-proxy.process.ts', import.meta.url));
+const BOTH: Direction[] = ['toServer', 'toClient'];
+
+/** The connections on which the client has ever sent this text; all, new ones included, where none is given. */
+export interface ConnectionSet {
+  sent?: string;
+}
+
+/**
+ * A TCP proxy process between one replica and PostgreSQL, for faults of the network that no mock would play as TCP does.
+ * A replica reaches the database through {@link url}.
+ */
+export class TcpProxy {
+  private readonly answers = new Map<number, Deferred<number>>();
+  private readonly traps = new Map<string, Deferred>();
+  private readonly listening = new Deferred<number>();
+  private lastId = 0;
+  private forget: () => void = () => undefined;
+
+  private constructor(
+    private readonly child: ChildProcess,
+    private readonly databaseUrl: string,
+    private port: number,
+  ) {
+    child.on('message', (answer: Answer) => {
+      if ('port' in answer) this.listening.resolve(answer.port);
+      else if ('trapped' in answer) this.traps.get(answer.trapped)?.resolve();
+      else this.answers.get(answer.id)?.resolve(answer.count);
+    });
+    child.once('exit', () => {
+      const gone = new Error('The TCP proxy has ended');
+      for (const waiting of [this.listening, ...this.answers.values(), ...this.traps.values()]) waiting.reject(gone);
+    });
+  }
+
+  /** Starts a proxy in front of the server of this URL, on a free port. */
+  static async start(databaseUrl: string): Promise<TcpProxy> {
+    const { hostname, port } = new URL(databaseUrl);
+    const entry = join(process.env.A2A_TEST_RUN_DIR ?? tmpdir(), `tcp-proxy-${randomUUID()}.mjs`);
+    await writeFile(entry, await compiled());
+    const child = spawn(process.execPath, [entry, hostname, port], {
+      env: {},
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const proxy = new TcpProxy(child, databaseUrl, 0);
+    proxy.forget = onCleanUp(() => proxy.stop());
+    try {
+      proxy.port = await within(proxy.listening.promise, 10_000, 'the TCP proxy listens');
+    } finally {
+      await rm(entry);
+    }
+    return proxy;
+  }
+
+  /** The database's URL by way of the proxy. */
+  get url(): string {
+    const url = new URL(this.databaseUrl);
+    url.hostname = '127.0.0.1';
+    url.port = String(this.port);
+    return url.href;
+  }
+
+  /** Each direction takes so much longer. */
+  delay(ms: number, set: ConnectionSet = {}): Promise<number> {
+    return this.flow({ kind: 'delay', ms }, BOTH, set);
+  }
+
+  /** Black hole: nothing comes through either way, and nobody is told. {@link heal} delivers what was sent meanwhile. */
+  partition(set: ConnectionSet = {}): Promise<number> {
+    return this.flow({ kind: 'hold' }, BOTH, set);
+  }
+
+  /** Half-open: what is sent in this direction is gone, the other still works. {@link cut} ends it. */
+  swallow(direction: Direction, set: ConnectionSet = {}): Promise<number> {
+    return this.flow({ kind: 'swallow' }, [direction], set);
+  }
+
+  /** This direction works again, the other is left as it is. */
+  pass(direction: Direction, set: ConnectionSet = {}): Promise<number> {
+    return this.flow({ kind: 'pass' }, [direction], set);
+  }
+
+  /** All passes again, first what was held. */
+  heal(set: ConnectionSet = {}): Promise<number> {
+    return this.flow({ kind: 'pass' }, BOTH, set);
+  }
+
+  /** Resets connections; new ones are free to come. */
+  cut(set: ConnectionSet = {}): Promise<number> {
+    return this.command({ do: 'cut', ...set });
+  }
+
+  /** How many connections of the set are open. */
+  count(set: ConnectionSet = {}): Promise<number> {
+    return this.command({ do: 'count', ...set });
+  }
+
+  /**
+   * Holds the next statement that contains `text`, and what follows on its connection, before the server sees it.
+   * {@link heal} lets it go. Resolves when the trap is set; `caught` when something is in it.
+   */
+  async trap(text: string): Promise<{ caught: Promise<void> }> {
+    const trap = new Deferred();
+    this.traps.set(text, trap);
+    await this.command({ do: 'trap', text });
+    const caught = within(trap.promise, 10_000, `a statement comes that contains ${text}`);
+    caught.catch(() => undefined); // a test that fails before it awaits this has said why
+    return { caught };
+  }
+
+  /** Ends the proxy, and with it every connection that goes through it. */
+  async stop(): Promise<void> {
+    this.forget();
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const exited = new Promise((resolve) => this.child.once('exit', resolve));
+    this.child.kill('SIGKILL');
+    await exited;
+  }
+
+  private flow(flow: Flow, directions: Direction[], set: ConnectionSet): Promise<number> {
+    return this.command({ do: 'flow', flow, directions, ...set });
+  }
+
+  private async command(command: Command): Promise<number> {
+    const id = (this.lastId += 1);
+    const answer = new Deferred<number>();
+    this.answers.set(id, answer);
+    this.child.send({ id, command });
+    try {
+      return await within(answer.promise, 5_000, `the TCP proxy does ${command.do}`);
+    } finally {
+      this.answers.delete(id);
+    }
+  }
+}
+
+/** The proxy's entry as JavaScript: Node 20 runs no TypeScript. */
+async function compiled(): Promise<string> {
+  const { code } = await transform(await readFile(ENTRY, 'utf8'), {
+    swcrc: false,
+    module: { type: 'es6' },
+    jsc: { target: 'es2022', parser: { syntax: 'typescript' } },
+  });
+  return code;
+}
