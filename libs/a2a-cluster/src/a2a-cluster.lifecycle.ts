@@ -3,8 +3,8 @@ import type { HttpAdapterHost } from '@nestjs/core';
 import { AgentCard } from '@a2a-js/sdk';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { agentCardHandler } from '@a2a-js/sdk/server/express';
-import type { DataSource } from 'typeorm';
 import { requireTables } from './a2a-cluster.schema-check.js';
+import type { DatabaseAccess } from './database/database-access.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { Heartbeat } from './leases/heartbeat.js';
 import type { LeaseStore } from './leases/lease-store.js';
@@ -19,7 +19,7 @@ import type { TurnRunner } from './turns/turn-runner.js';
 
 /** What starts and stops with the app. */
 export interface LifecycleParts {
-  dataSource: DataSource;
+  database: DatabaseAccess;
   executor: ExecutorProvider;
   adapterHost: HttpAdapterHost;
   requestHandler: A2ARequestHandler;
@@ -46,7 +46,8 @@ export class A2AClusterLifecycle
 
   async onModuleInit(): Promise<void> {
     this.parts.executor.verify();
-    await requireTables(this.parts.dataSource);
+    const { used } = this.parts.database;
+    if (used) await requireTables(used.dataSource);
     this.serveAgentCard();
   }
 

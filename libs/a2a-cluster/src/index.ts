@@ -17,6 +17,8 @@ export {
   type CancelRequest,
   type CreatedTask,
   type CreateOptions,
+  type FoundTask,
+  type MessageReceipt,
   type StoredTask,
   type TaskScope,
   VersionedTaskStore,
@@ -26,6 +28,7 @@ export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event
 export {
   type ClaimedLease,
   type ClaimRequest,
+  type HeldLeaseInfo,
   type LeaseRequest,
   LeaseStore,
   type RenewedLease,
@@ -47,6 +50,7 @@ export { ConcurrentTaskModificationError } from './errors/concurrent-task-modifi
 export { DatabaseTimeoutError } from './errors/database-timeout.error.js';
 export { EventLogGapError } from './errors/event-log-gap.error.js';
 export { LeaseLostError } from './errors/lease-lost.error.js';
+export { MessageRepeatedError } from './errors/message-repeated.error.js';
 export { NoCurrentTurnError } from './errors/no-current-turn.error.js';
 export { ReplicaDrainingError } from './errors/replica-draining.error.js';
 export { ReplicaShutdownError } from './errors/replica-shutdown.error.js';

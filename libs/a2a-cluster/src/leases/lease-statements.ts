@@ -23,13 +23,15 @@ export const renewStatement = ({ leases }: LeaseTables): string => `
  * I1, I3: lease rows alone, SKIP LOCKED, committed before any task is touched. The row lock re-checks the expiry, so a
  * renewal that came first wins; the new generation fences the last holder out; everything else on the row survives.
  * Waiting for a replica (no holder) is not an attempt.
- * $1 agent, $2 holder, $3 ttl, $4 limit, $5 task_no or null.
+ * $1 agent, $2 holder, $3 ttl, $4 limit; one task only: $5 tenant, $6 owner, $7 task id, or null.
  */
-export const claimStatement = ({ leases }: LeaseTables): string => `
+export const claimStatement = ({ tasks, leases }: LeaseTables): string => `
   WITH abandoned AS MATERIALIZED (
-    SELECT generation, holder, renewed_at, attempt
+    SELECT generation, task_no, holder, renewed_at, attempt
       FROM ${leases}
-     WHERE agent = $1 AND expires_at <= clock_timestamp() AND ($5::bigint IS NULL OR task_no = $5)
+     WHERE agent = $1 AND expires_at <= clock_timestamp()
+       AND ($7::text IS NULL
+            OR task_no = (SELECT k.task_no FROM ${tasks} AS k WHERE k.tenant = $5 AND k.owner = $6 AND k.task_id = $7))
      ORDER BY expires_at
      LIMIT $4
        FOR UPDATE SKIP LOCKED
@@ -37,9 +39,9 @@ export const claimStatement = ({ leases }: LeaseTables): string => `
   UPDATE ${leases} AS l
      SET generation = DEFAULT, holder = $2, attempt = l.attempt + (l.holder IS NOT NULL)::integer,
          expires_at = ${after('$3')}, acquired_at = clock_timestamp(), renewed_at = clock_timestamp()
-    FROM abandoned AS a
+    FROM abandoned AS a LEFT JOIN ${tasks} AS t ON t.task_no = a.task_no
    WHERE l.generation = a.generation
-  RETURNING l.generation, l.task_no AS "taskNo", l.kind, l.turn_id AS "turnId",
+  RETURNING l.generation, t.tenant, t.owner, t.task_id AS "taskId", l.kind, l.turn_id AS "turnId",
             l.admitted_version AS "admittedVersion", a.attempt AS attempts,
             l.cancel_requested_at IS NOT NULL AS "cancelRequested",
             a.holder AS "lastHolder", l.request, l.context,
@@ -48,12 +50,16 @@ export const claimStatement = ({ leases }: LeaseTables): string => `
 /**
  * I2: the task lock first, so that nobody decides about the task between its last event and the end of its lease (the
  * count only makes the lock happen: a lease whose task was deleted goes as well).
- * $1 task_no, $2 generation.
+ * $1 generation.
  */
 export const releaseStatement = ({ tasks, leases }: LeaseTables): string => `
-  WITH t AS MATERIALIZED (SELECT task_no FROM ${tasks} WHERE task_no = $1 FOR UPDATE)
+  WITH t AS MATERIALIZED (
+    SELECT task_no FROM ${tasks}
+     WHERE task_no = (SELECT l.task_no FROM ${leases} AS l WHERE l.generation = $1)
+       FOR UPDATE
+  )
   DELETE FROM ${leases}
-   WHERE generation = $2 AND task_no = $1 AND (SELECT count(*) FROM t) >= 0
+   WHERE generation = $1 AND (SELECT count(*) FROM t) >= 0
   RETURNING generation`;
 
 /** A look without a lock: a hint, acted on through fenced statements only. $1 generations. */

@@ -1,3 +1,5 @@
+import type { TaskScope } from '../database/task-scope.js';
+
 /** What kind of turn a lease is for. */
 export type TurnKind = 'message' | 'cancel';
 
@@ -25,7 +27,8 @@ export interface RenewedLease {
 /** An abandoned lease that this replica now holds, under a new generation. */
 export interface ClaimedLease {
   generation: number;
-  taskNo: number;
+  /** The task that it is for; undefined if that was deleted meanwhile. */
+  scope: TaskScope | undefined;
   kind: TurnKind;
   turnId: string;
   admittedVersion: number;
@@ -47,7 +50,15 @@ export interface ClaimRequest {
   /** How many at most. */
   limit: number;
   /** Only the lease of this task, as a follow-up or a cancel that found it expired asks. */
-  taskNo?: number;
+  scope?: TaskScope;
+}
+
+/** A lease as a look at its task finds it. */
+export interface HeldLeaseInfo {
+  generation: number;
+  turnId: string;
+  admittedVersion: number;
+  expired: boolean;
 }
 
 /**
@@ -56,6 +67,25 @@ export interface ClaimRequest {
  * grows for a task.
  */
 export abstract class LeaseStore {
+  /**
+   * Whether leases are acquired and released inside of this task store's transactions. If not, order does it: acquire,
+   * then save; save, then release; and a write checks its lease before, not while, it saves.
+   */
+  abstract sharesTransactions(tasks: object): boolean;
+
+  /**
+   * Takes the lease of a task, or gives the generation of the one that this very request has taken before. Undefined
+   * where somebody else has it, expired or not. Asked only where transactions are not shared, as are `find` and
+   * `requestCancel`.
+   */
+  abstract acquire(scope: TaskScope, request: LeaseRequest, admittedVersion: number): Promise<number | undefined>;
+
+  /** The lease of a task. */
+  abstract find(scope: TaskScope): Promise<HeldLeaseInfo | undefined>;
+
+  /** Marks the lease of a task: its turn is to be canceled. */
+  abstract requestCancel(scope: TaskScope): Promise<void>;
+
   /** Renews what is still held. A generation that does not come back is lost. Never brings a released lease back. */
   abstract renew(holder: string, generations: readonly number[], ttlMs: number): Promise<RenewedLease[]>;
 
@@ -63,7 +93,7 @@ export abstract class LeaseStore {
   abstract claim(request: ClaimRequest): Promise<ClaimedLease[]>;
 
   /** Drops a lease without an event. False where it is no longer that generation. */
-  abstract release(taskNo: number, generation: number): Promise<boolean>;
+  abstract release(generation: number): Promise<boolean>;
 
   /** Of these generations, the ones for which a cancel was requested, and the ones that are gone. */
   abstract inspect(generations: readonly number[]): Promise<{ cancelRequested: number[]; lost: number[] }>;

@@ -12,6 +12,14 @@ import {
 /** bigint columns arrive as strings (a sequence stays far below 2^53), times as text: apps parse them their own way. */
 type Raw<T, K extends keyof T> = Omit<T, K> & Record<K, string>;
 
+type ClaimedRow = Omit<ClaimedLease, 'generation' | 'lastRenewedAt' | 'scope'> & {
+  generation: string;
+  lastRenewedAt: string;
+} & ({ tenant: string; owner: string; taskId: string } | { tenant: null; owner: null; taskId: null });
+
+const ONLY_WITH_ITS_TASKS =
+  "TypeOrmLeaseStore keeps leases of TypeOrmTaskStore's tasks only: replace both, or the LeaseStore alone.";
+
 /** Leases in the app's database, beside the tasks: acquired and released in the transactions of their events. */
 export class TypeOrmLeaseStore extends LeaseStore {
   /** Renewals have a connection of their own: users' transactions cannot starve them. */
@@ -35,6 +43,23 @@ export class TypeOrmLeaseStore extends LeaseStore {
     this.inspectSql = inspectStatement(tables);
   }
 
+  /** With the tasks of the same database: they acquire and release in their own statements. */
+  override sharesTransactions(tasks: object): boolean {
+    return (tasks as { database?: unknown }).database === this.database;
+  }
+
+  override acquire(): Promise<never> {
+    return Promise.reject(new Error(ONLY_WITH_ITS_TASKS));
+  }
+
+  override find(): Promise<never> {
+    return Promise.reject(new Error(ONLY_WITH_ITS_TASKS));
+  }
+
+  override requestCancel(): Promise<never> {
+    return Promise.reject(new Error(ONLY_WITH_ITS_TASKS));
+  }
+
   override async renew(holder: string, generations: readonly number[], ttlMs: number): Promise<RenewedLease[]> {
     const rows = await this.renewals.query<Raw<RenewedLease, 'generation'>>(
       this.renewSql,
@@ -44,21 +69,20 @@ export class TypeOrmLeaseStore extends LeaseStore {
     return rows.map((row) => ({ ...row, generation: Number(row.generation) }));
   }
 
-  override async claim({ holder, ttlMs, limit, taskNo }: ClaimRequest): Promise<ClaimedLease[]> {
-    const rows = await this.database.query<Raw<ClaimedLease, 'generation' | 'taskNo' | 'lastRenewedAt'>>(
-      this.claimSql,
-      [this.agent, holder, ttlMs, limit, taskNo ?? null],
-    );
-    return rows.map((row) => ({
+  override async claim({ holder, ttlMs, limit, scope }: ClaimRequest): Promise<ClaimedLease[]> {
+    const { tenant = null, owner = null, taskId = null } = scope ?? {};
+    const params = [this.agent, holder, ttlMs, limit, tenant, owner, taskId];
+    const rows = await this.database.query<ClaimedRow>(this.claimSql, params);
+    return rows.map(({ generation, lastRenewedAt, tenant, owner, taskId, ...row }) => ({
       ...row,
-      generation: Number(row.generation),
-      taskNo: Number(row.taskNo),
-      lastRenewedAt: new Date(row.lastRenewedAt),
+      generation: Number(generation),
+      lastRenewedAt: new Date(lastRenewedAt),
+      scope: taskId === null ? undefined : { tenant, owner, taskId },
     }));
   }
 
-  override async release(taskNo: number, generation: number): Promise<boolean> {
-    const rows = await this.database.query(this.releaseSql, [taskNo, generation]);
+  override async release(generation: number): Promise<boolean> {
+    const rows = await this.database.query(this.releaseSql, [generation]);
     return rows.length === 1;
   }
 

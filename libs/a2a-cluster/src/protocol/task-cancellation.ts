@@ -43,11 +43,11 @@ export class TaskCancellation {
         case 'terminal':
           return requireCanceled(request.stored.task);
         case 'abandoned':
-          if (!this.recoverAbandoned || performance.now() >= giveUpAt) return this.force(request.taskNo);
-          if (!(await this.recoverAbandoned(request.taskNo))) await new Backoff().pause();
+          if (!this.recoverAbandoned || performance.now() >= giveUpAt) return this.force(scope);
+          if (!(await this.recoverAbandoned(scope))) await new Backoff().pause();
           break;
         case 'admitted':
-          if (this.runner.isDraining) return this.force(request.stored.taskNo);
+          if (this.runner.isDraining) return this.force(scope);
           // Nobody runs it: the executor cleans up here, under the lease that was just taken.
           this.runner.startCancel(turn, { stored: request.stored, generation: request.generation, sentAt });
           await turn.ended.promise;
@@ -55,16 +55,19 @@ export class TaskCancellation {
         case 'requested': {
           this.stream.changed(request.taskNo);
           await this.untilSettled(request.taskNo, request.version, giveUpAt);
-          if (performance.now() >= giveUpAt) return this.force(request.taskNo);
+          if (performance.now() >= giveUpAt) return this.force(scope);
         }
       }
     }
   }
 
   /** CANCELED whoever runs the task: its lease is taken away. */
-  private async force(taskNo: number): Promise<Task> {
+  private async force(scope: TaskScope): Promise<Task> {
     const end = ({ id, contextId }: Task) => canceled({ taskId: id, contextId });
-    const { task } = await untilKnown(() => this.tasks.forceEnd(taskNo, end), performance.now() + this.patienceMs);
+    const { task, taskNo } = await untilKnown(
+      () => this.tasks.forceEnd(scope, end),
+      performance.now() + this.patienceMs,
+    );
     this.stream.changed(taskNo);
     return requireCanceled(task);
   }

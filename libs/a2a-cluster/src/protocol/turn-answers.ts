@@ -7,7 +7,7 @@ import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { stateSetBy, toStreamResponse } from '../tasks/task-event.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
+import type { FoundTask, VersionedTaskStore } from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
 
 /** A message that was accepted before: the task that it was for answers it. */
@@ -116,7 +116,7 @@ export class TurnAnswers {
   }
 
   /** A turn is often lost because the database is away: undefined while it is. */
-  private async look(taskNo: number): Promise<(StoredTask & { waiting: boolean }) | undefined> {
+  private async look(taskNo: number): Promise<FoundTask | undefined> {
     try {
       const stored = await this.tasks.findByNo(taskNo);
       if (!stored) throw new A2AError('The task was deleted.');

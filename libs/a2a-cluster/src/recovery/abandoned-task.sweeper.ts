@@ -67,7 +67,7 @@ export class AbandonedTaskSweeper {
         } catch (error) {
           result.errors += 1;
           const detail = error instanceof Error ? error.stack : String(error);
-          this.logger.error(`Task number ${next.claimed.taskNo} was abandoned and could not be ended: ${detail}`);
+          this.logger.error(`Task ${next.claimed.scope?.taskId} was abandoned and could not be ended: ${detail}`);
         }
       }
     };

@@ -8,7 +8,7 @@ import { applyEvent } from '../tasks/apply-event.js';
 import type { Metadata, TaskEvent } from '../tasks/task-event.js';
 import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
 import { isInterrupted, isTerminal } from '../tasks/task-states.js';
-import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
+import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { canceled, failed } from '../turns/status-events.js';
 
 /** Key of the recovery's facts in the metadata of the status message that it writes. */
@@ -33,10 +33,10 @@ export class AbandonedTurnRecovery {
   ) {}
 
   /** Claims the expired lease of one task and recovers it. False where somebody else was faster. */
-  async recoverTask(taskNo: number): Promise<boolean> {
+  async recoverTask(scope: TaskScope): Promise<boolean> {
     const sentAt = performance.now();
     const { holderId: holder, times } = this.heartbeat;
-    const [claimed] = await this.leases.claim({ holder, ttlMs: times.ttlMs, limit: 1, taskNo });
+    const [claimed] = await this.leases.claim({ holder, ttlMs: times.ttlMs, limit: 1, scope });
     if (claimed) await this.recover(claimed, this.hold(claimed, sentAt));
     return claimed !== undefined;
   }
@@ -50,10 +50,10 @@ export class AbandonedTurnRecovery {
   async recover(claimed: ClaimedLease, held: HeldLease): Promise<RecoveryOutcome> {
     try {
       for (;;) {
-        const stored = await this.tasks.findByNo(claimed.taskNo);
+        const stored = claimed.scope && (await this.tasks.find(claimed.scope));
         if (!stored || isSettled(stored, claimed)) {
-          await this.leases.release(claimed.taskNo, claimed.generation);
-          this.stream.changed(claimed.taskNo);
+          await this.leases.release(claimed.generation);
+          if (stored) this.stream.changed(stored.taskNo);
           return 'dropped';
         }
         try {

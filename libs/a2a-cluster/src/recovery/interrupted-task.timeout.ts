@@ -6,6 +6,8 @@ import type { Sweeper } from './sweep-trigger.js';
 
 const BATCH_TASKS = 100;
 
+type OverdueTask = Awaited<ReturnType<VersionedTaskStore['overdue']>>[number];
+
 /** Ends tasks whose client has not answered for too long (option `interruptedTaskTimeoutMs`). */
 export class InterruptedTaskTimeout implements Sweeper {
   private readonly logger = new Logger(InterruptedTaskTimeout.name);
@@ -34,7 +36,7 @@ export class InterruptedTaskTimeout implements Sweeper {
     let last = 0;
     while (!this.stopped) {
       const batch = await this.tasks.overdue(this.timeoutMs, BATCH_TASKS, last);
-      for (const { taskNo, stateVersion } of batch) await this.end(taskNo, stateVersion);
+      for (const task of batch) await this.end(task);
       looked += batch.length;
       last = batch.at(-1)?.taskNo ?? last;
       if (batch.length < BATCH_TASKS) break;
@@ -43,15 +45,15 @@ export class InterruptedTaskTimeout implements Sweeper {
   }
 
   /** Under the task's lock: a message that came meanwhile has moved on what this decision was about. */
-  private async end(taskNo: number, stateVersion: number): Promise<void> {
+  private async end({ taskNo, scope, stateVersion }: OverdueTask): Promise<void> {
     const text = `The client did not answer within ${this.timeoutMs} ms.`;
     try {
-      await this.tasks.forceEnd(taskNo, ({ id, contextId }) => failed({ taskId: id, contextId }, text), {
+      await this.tasks.forceEnd(scope, ({ id, contextId }) => failed({ taskId: id, contextId }, text), {
         idleSince: stateVersion,
       });
       this.stream.changed(taskNo);
     } catch (error) {
-      this.logger.error(`Task number ${taskNo} is overdue and could not be ended: ${String(error)}`);
+      this.logger.error(`Task ${scope.taskId} is overdue and could not be ended: ${String(error)}`);
     }
   }
 }

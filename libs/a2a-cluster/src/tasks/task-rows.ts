@@ -4,7 +4,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import { applyEvent } from './apply-event.js';
 import { decodeEvent, decodeTask } from './task-event.codec.js';
 import { isInterrupted, stateOf } from './task-states.js';
-import type { StoredTask } from './task-store.js';
+import type { FoundTask, StoredTask, TaskScope } from './task-store.js';
 
 /** A task as the statements read it: snapshot and tail. bigint columns arrive as strings. */
 export interface TaskRow {
@@ -17,6 +17,11 @@ export interface TaskRow {
   snapshotVersion: number;
   /** JSON array of the events' texts; as text, since apps may parse json columns their own way. */
   tail: string | null;
+}
+
+/** A task with its scope, and the lease's mark where there is one. */
+export interface FoundRow extends TaskRow, TaskScope {
+  admittedVersion: number | null;
 }
 
 /** Under the task lock, with the lease beside it. */
@@ -54,3 +59,8 @@ export function isWaiting(row: TaskRow & { admittedVersion: number | null }): bo
 }
 
 export const stateOfRow = (row: TaskRow): TaskState => stateOf(row.state);
+
+export function foundTask(row: FoundRow): FoundTask {
+  const { tenant, owner, taskId } = row;
+  return { ...storedTask(row), scope: { tenant, owner, taskId }, waiting: isWaiting(row) };
+}

@@ -1,5 +1,7 @@
 import type { OwnerResolver, ServerCallContext } from '@a2a-js/sdk/server';
-import type { TaskScope } from './task-store.js';
+import type { TaskScope } from '../database/task-scope.js';
+
+export type { TaskScope } from '../database/task-scope.js';
 
 /** Whose task a call means. */
 export type ScopeResolver = (context: ServerCallContext, taskId: string) => TaskScope;

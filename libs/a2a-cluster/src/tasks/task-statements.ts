@@ -17,16 +17,20 @@ export const storedTaskColumns = ({ events }: TaskTables, t: string): string => 
   (SELECT json_agg(e.event ORDER BY e.version)::text FROM ${events} AS e
     WHERE e.task_no = ${t}.task_no AND e.version > ${t}.snapshot_version AND e.version <= ${t}.version) AS tail`;
 
+/** Whose it is, and whether somebody runs it. */
+const foundTaskColumns = ({ leases }: TaskTables, t: string): string => `
+  ${t}.tenant, ${t}.owner, ${t}.task_id AS "taskId",
+  (SELECT l.admitted_version FROM ${leases} AS l WHERE l.task_no = ${t}.task_no) AS "admittedVersion"`;
+
 /** $1 tenant, $2 owner, $3 task id, $4 agent. */
 export const findStatement = (tables: TaskTables): string => `
-  SELECT ${storedTaskColumns(tables, 't')}
+  SELECT ${storedTaskColumns(tables, 't')}, ${foundTaskColumns(tables, 't')}
     FROM ${tables.tasks} AS t
    WHERE t.tenant = $1 AND t.owner = $2 AND t.task_id = $3 AND t.agent = $4`;
 
 /** $1 task_no. */
 export const findByNoStatement = (tables: TaskTables): string => `
-  SELECT ${storedTaskColumns(tables, 't')},
-         (SELECT l.admitted_version FROM ${tables.leases} AS l WHERE l.task_no = t.task_no) AS "admittedVersion"
+  SELECT ${storedTaskColumns(tables, 't')}, ${foundTaskColumns(tables, 't')}
     FROM ${tables.tasks} AS t
    WHERE t.task_no = $1`;
 
@@ -183,7 +187,7 @@ export const versionsStatement = ({ tasks }: TaskTables): string => `
  * $1 agent, $2 ms, $3 limit, $4 the last task_no of the page before.
  */
 export const overdueStatement = ({ tasks, leases }: TaskTables): string => `
-  SELECT t.task_no AS "taskNo", t.state_version AS "stateVersion"
+  SELECT t.task_no AS "taskNo", t.tenant, t.owner, t.task_id AS "taskId", t.state_version AS "stateVersion"
     FROM ${tasks} AS t
    WHERE t.agent = $1 AND t.state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')
      AND t.state_since <= (SELECT clock_timestamp()) - $2::double precision * interval '1 millisecond'

@@ -1,14 +1,10 @@
 import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } from '@a2a-js/sdk';
 import type { ServerCallContext, TaskStore } from '@a2a-js/sdk/server';
 import type { LeaseRequest } from '../leases/lease-store.js';
+import type { TaskScope } from '../database/task-scope.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
 
-/** Whose task: everything the library stores is scoped by it. */
-export interface TaskScope {
-  tenant: string;
-  owner: string;
-  taskId: string;
-}
+export type { TaskScope } from '../database/task-scope.js';
 
 /** A task and where its log stands. */
 export interface StoredTask {
@@ -18,6 +14,13 @@ export interface StoredTask {
   /** Version of the last status that an executor or the cluster set. */
   stateVersion: number;
   task: Task;
+}
+
+/** A task as a look at it finds it. */
+export interface FoundTask extends StoredTask {
+  scope: TaskScope;
+  /** It waits for its client: nobody runs it, or the turn that runs has said what it needs. */
+  waiting: boolean;
 }
 
 /** A message as repetitions of it are recognised: by its id and its content. */
@@ -80,7 +83,7 @@ export type Admission =
   /** A turn runs; `waiting`: it has said what it needs and is about to let go. */
   | { outcome: 'busy'; waiting: boolean }
   /** The lease found has run out: claim and recover it first. */
-  | { outcome: 'abandoned'; taskNo: number };
+  | { outcome: 'abandoned' };
 
 /** Where a task stands when somebody asks to cancel it. */
 export type CancelRequest =
@@ -88,7 +91,7 @@ export type CancelRequest =
   | { outcome: 'terminal'; stored: StoredTask }
   /** A turn runs, here or elsewhere: it is told. */
   | { outcome: 'requested'; taskNo: number; version: number }
-  | { outcome: 'abandoned'; taskNo: number }
+  | { outcome: 'abandoned' }
   /** Nobody runs it: the lease of a cancel turn is now ours. */
   | { outcome: 'admitted'; generation: number | undefined; stored: StoredTask };
 
@@ -100,10 +103,10 @@ export type CancelRequest =
  */
 export abstract class VersionedTaskStore implements TaskStore {
   /** Finds a task with everything it holds. */
-  abstract find(scope: TaskScope): Promise<StoredTask | undefined>;
+  abstract find(scope: TaskScope): Promise<FoundTask | undefined>;
 
-  /** The same by the store's own key, and whether the task waits for its client: nobody runs it, or it has asked. */
-  abstract findByNo(taskNo: number): Promise<(StoredTask & { waiting: boolean }) | undefined>;
+  /** The same by the store's own key. */
+  abstract findByNo(taskNo: number): Promise<FoundTask | undefined>;
 
   /** The task of a message that was accepted before, within its window. */
   abstract findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined>;
@@ -145,7 +148,7 @@ export abstract class VersionedTaskStore implements TaskStore {
    * that is still the version of its last status. Returns the task as it then stands.
    */
   abstract forceEnd(
-    taskNo: number,
+    scope: TaskScope,
     end: (task: Task) => TaskEvent,
     options?: WriteOptions & { idleSince?: number },
   ): Promise<StoredTask>;
@@ -155,7 +158,7 @@ export abstract class VersionedTaskStore implements TaskStore {
     waitingForMs: number,
     limit: number,
     afterTaskNo: number,
-  ): Promise<{ taskNo: number; stateVersion: number }[]>;
+  ): Promise<{ taskNo: number; scope: TaskScope; stateVersion: number }[]>;
 
   /**
    * Deletes events older than this which the snapshot contains and every push receiver has, at most `limit`. Returns

@@ -11,7 +11,15 @@ import { expandTaskEvent } from './expand-task-event.js';
 import * as receipts from './receipt-statements.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
 import { decodeEvent, encodeEvent, encodeTask } from './task-event.codec.js';
-import { type DecisionRow, isWaiting, madeLease, stateOfRow, storedTask, type TaskRow } from './task-rows.js';
+import {
+  type DecisionRow,
+  type FoundRow,
+  foundTask,
+  isWaiting,
+  madeLease,
+  stateOfRow,
+  storedTask,
+} from './task-rows.js';
 import type { ScopeResolver } from './task-scope.js';
 import { TaskListing } from './task-listing.js';
 import * as sql from './task-statements.js';
@@ -22,12 +30,16 @@ import {
   type CancelRequest,
   type CreatedTask,
   type CreateOptions,
+  type FoundTask,
   type MessageReceipt,
   type StoredTask,
   type TaskScope,
   VersionedTaskStore,
   type WriteOptions,
 } from './task-store.js';
+
+type OverdueTask = Awaited<ReturnType<VersionedTaskStore['overdue']>>[number];
+type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
 
 /** Tasks and their event logs in the app's database. */
 export class TypeOrmTaskStore extends VersionedTaskStore {
@@ -36,7 +48,8 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
 
   constructor(
-    private readonly database: ClusterDatabase,
+    /** By it a lease store knows that it shares these transactions. */
+    readonly database: ClusterDatabase,
     private readonly tables: sql.TaskTables,
     private readonly agent: string,
     private readonly scopeOf: ScopeResolver,
@@ -45,23 +58,15 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     this.listing = new TaskListing(database, tables, agent);
   }
 
-  override async find({ tenant, owner, taskId }: TaskScope): Promise<StoredTask | undefined> {
-    const [row] = await this.database.query<TaskRow>(sql.findStatement(this.tables), [
-      tenant,
-      owner,
-      taskId,
-      this.agent,
-    ]);
-    return row && storedTask(row);
+  override async find({ tenant, owner, taskId }: TaskScope): Promise<FoundTask | undefined> {
+    const params = [tenant, owner, taskId, this.agent];
+    const [row] = await this.database.query<FoundRow>(sql.findStatement(this.tables), params);
+    return row && foundTask(row);
   }
 
-  override async findByNo(taskNo: number): Promise<(StoredTask & { waiting: boolean }) | undefined> {
-    const [row] = await this.database.query<TaskRow & { admittedVersion: number | null }>(
-      sql.findByNoStatement(this.tables),
-      [taskNo],
-    );
-    if (!row) return undefined;
-    return { ...storedTask(row), waiting: isWaiting(row) };
+  override async findByNo(taskNo: number): Promise<FoundTask | undefined> {
+    const [row] = await this.database.query<FoundRow>(sql.findByNoStatement(this.tables), [taskNo]);
+    return row && foundTask(row);
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
@@ -172,7 +177,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         return { outcome: 'otherContext', contextId: row.contextId };
       }
       if (row.leaseGeneration !== null) {
-        if (row.expired) return { outcome: 'abandoned', taskNo };
+        if (row.expired) return { outcome: 'abandoned' };
         return { outcome: 'busy', waiting: isWaiting(row) };
       }
       if (!isInterrupted(state)) return { outcome: 'busy', waiting: false };
@@ -207,18 +212,19 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       }
       // Flagged even where it has run out: should we die now, whoever recovers it cancels instead of failing.
       await tx.query(sql.flagCancelStatement(this.tables), [taskNo]);
-      return row.expired ? { outcome: 'abandoned', taskNo } : { outcome: 'requested', taskNo, version: row.version };
+      return row.expired ? { outcome: 'abandoned' } : { outcome: 'requested', taskNo, version: row.version };
     }, timeoutMs);
   }
 
   override forceEnd(
-    taskNo: number,
+    scope: TaskScope,
     end: (task: Task) => TaskEvent,
     { timeoutMs, idleSince }: WriteOptions & { idleSince?: number } = {},
   ): Promise<StoredTask> {
     return this.database.transaction(async (tx) => {
-      const row = await this.lockAndRead(tx, taskNo);
-      if (!row) throw new LeaseLostError(String(taskNo), 'the task was deleted');
+      const row = await this.lockAndRead(tx, scope);
+      if (!row) throw new LeaseLostError(scope.taskId, 'the task was deleted');
+      const taskNo = Number(row.taskNo);
       const stored = storedTask(row);
       if (isTerminal(stateOfRow(row))) return stored;
       const taken = row.leaseGeneration !== null || row.stateVersion !== idleSince;
@@ -237,16 +243,10 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     }, timeoutMs);
   }
 
-  override async overdue(
-    waitingForMs: number,
-    limit: number,
-    afterTaskNo: number,
-  ): Promise<{ taskNo: number; stateVersion: number }[]> {
-    const rows = await this.database.query<{ taskNo: string; stateVersion: number }>(
-      sql.overdueStatement(this.tables),
-      [this.agent, waitingForMs, limit, afterTaskNo],
-    );
-    return rows.map(({ taskNo, stateVersion }) => ({ taskNo: Number(taskNo), stateVersion }));
+  override async overdue(waitingForMs: number, limit: number, afterTaskNo: number): Promise<OverdueTask[]> {
+    const params = [this.agent, waitingForMs, limit, afterTaskNo];
+    const rows = await this.database.query<OverdueRow>(sql.overdueStatement(this.tables), params);
+    return rows.map(({ taskNo, stateVersion, ...scope }) => ({ taskNo: Number(taskNo), stateVersion, scope }));
   }
 
   override async pruneEvents(olderThanMs: number, limit: number): Promise<number> {

@@ -9,7 +9,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { copyTask } from '../tasks/task-event.codec.js';
 import { isTerminal, stateName } from '../tasks/task-states.js';
-import type { Admission, StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
+import type { Admission, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { CommitLoop, type Committed } from './commit-loop.js';
 import type { ContextCodec } from './context-codec.js';
 import type { Admitted, TurnExecution } from './turn-execution.js';
@@ -19,7 +19,7 @@ import type { TurnOptions } from './turn-options.js';
 const LOOK_INTERVAL_MS = 50;
 
 /** Recovers what a dead replica left of a task, so that a follow-up or a cancel can go on. False: nothing was claimed. */
-export type RecoverAbandoned = (taskNo: number) => Promise<boolean>;
+export type RecoverAbandoned = (scope: TaskScope) => Promise<boolean>;
 
 /**
  * Decides whether a turn may run (I1): a follow-up by the state of its task and lease, under the task's row lock; a new
@@ -90,7 +90,7 @@ export class TurnAdmission {
         case 'abandoned':
           // Without leases of our own there is no recovering those of others.
           if (!this.heartbeat) throw busy(taskId);
-          if (!(await this.recoverAbandoned(admission.taskNo))) await pause(LOOK_INTERVAL_MS);
+          if (!(await this.recoverAbandoned(execution.subject.scope))) await pause(LOOK_INTERVAL_MS);
           break;
         case 'busy':
           if (!admission.waiting || performance.now() >= giveUpAt) throw busy(taskId);

@@ -103,7 +103,7 @@ export class TurnConclusion {
     const deadline = execution.lease?.deadline ?? Infinity;
     execution.lease?.drop();
     if (key?.generation !== undefined && this.leases) {
-      if (!(await this.release(key.taskNo, key.generation, deadline))) {
+      if (!(await this.release(key.generation, deadline))) {
         throw new LeaseLostError(execution.taskId, 'another replica has claimed or ended it');
       }
     }
@@ -119,13 +119,13 @@ export class TurnConclusion {
     }
   }
 
-  private async release(taskNo: number, generation: number, deadline: number): Promise<boolean> {
+  private async release(generation: number, deadline: number): Promise<boolean> {
     const backoff = new Backoff();
     let unsure = false;
     for (;;) {
       try {
         // A release whose answer was lost finds nothing when it is repeated, which is what it wanted.
-        return (await this.leases!.release(taskNo, generation)) || unsure;
+        return (await this.leases!.release(generation)) || unsure;
       } catch (error) {
         if (!isPassing(error) || performance.now() >= deadline) throw error;
         unsure = true;

@@ -1,0 +1,104 @@
+import type { Provider } from '@nestjs/common';
+import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
+import { A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
+import { type ResolvedOptions } from './a2a-cluster.options.js';
+import { AgentCards } from './protocol/agent-cards.js';
+import { a2aBodyParser } from './protocol/body-parser.js';
+import { ClusterRequestHandler } from './protocol/cluster.request-handler.js';
+import { OpenResponses } from './protocol/open-responses.js';
+import { TaskCancellation } from './protocol/task-cancellation.js';
+import { globalPrefix, TransportEndpoints } from './protocol/transport-endpoints.js';
+import { TurnAnswers } from './protocol/turn-answers.js';
+import { AbandonedTurnRecovery } from './recovery/abandoned-turn.recovery.js';
+import { TaskEventStream } from './streams/task-event-stream.js';
+import { scopeResolver } from './tasks/task-scope.js';
+import { VersionedTaskStore } from './tasks/task-store.js';
+import { RunningTurns } from './turns/running-turns.js';
+import { TurnAdmission } from './turns/turn-admission.js';
+import { TurnRunner } from './turns/turn-runner.js';
+import { provide, type StaticParts, LEASED_TASKS, BODY_PARSER } from './a2a-cluster.provide.js';
+
+/** The request handler and the way to it. */
+export function protocolProviders(): Provider[] {
+  return [
+    provide(
+      AgentCards,
+      (options: ResolvedOptions, { transports }: StaticParts, config: ApplicationConfig) => {
+        const { agentCard, extendedAgentCard, cardSignature, publicUrl } = options;
+        return new AgentCards(agentCard, extendedAgentCard, cardSignature, () => ({
+          publicUrl,
+          prefix: globalPrefix(config),
+          transports,
+        }));
+      },
+      [RESOLVED_OPTIONS, STATIC_OPTIONS, ApplicationConfig],
+    ),
+    provide(
+      TaskCancellation,
+      (
+        tasks: VersionedTaskStore,
+        stream: TaskEventStream,
+        admission: TurnAdmission,
+        runner: TurnRunner,
+        recovery: AbandonedTurnRecovery | null,
+        { turns, streams }: ResolvedOptions,
+      ) =>
+        new TaskCancellation(
+          tasks,
+          stream,
+          admission,
+          runner,
+          recovery ? (scope) => recovery.recoverTask(scope) : undefined,
+          turns.cancelTimeoutMs + streams.pollIntervalMs,
+        ),
+      [LEASED_TASKS, TaskEventStream, TurnAdmission, TurnRunner, AbandonedTurnRecovery, RESOLVED_OPTIONS],
+    ),
+    provide(
+      A2A_REQUEST_HANDLER,
+      (
+        cards: AgentCards,
+        tasks: VersionedTaskStore,
+        stream: TaskEventStream,
+        runner: TurnRunner,
+        cancellation: TaskCancellation,
+        { ownerResolver, validateInputModes, turns, streams }: ResolvedOptions,
+      ) =>
+        new ClusterRequestHandler(
+          ...([
+            cards,
+            tasks,
+            stream,
+            runner,
+            new TurnAnswers(tasks, stream, streams.pollIntervalMs),
+            cancellation,
+          ] as const),
+          ...([scopeResolver(ownerResolver), validateInputModes, turns.messageIdWindowMs] as const),
+        ),
+      [AgentCards, LEASED_TASKS, TaskEventStream, TurnRunner, TaskCancellation, RESOLVED_OPTIONS],
+    ),
+    provide(
+      TransportEndpoints,
+      (
+        handler: ClusterRequestHandler,
+        { userBuilder }: ResolvedOptions,
+        { transports }: StaticParts,
+        running: RunningTurns,
+        responses: OpenResponses,
+        config: ApplicationConfig,
+      ) => new TransportEndpoints(handler, userBuilder, transports, running, responses, config),
+      [A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS, RunningTurns, OpenResponses, ApplicationConfig],
+    ),
+    provide(
+      BODY_PARSER,
+      (host: HttpAdapterHost, { transports }: StaticParts, config: ApplicationConfig) => {
+        // As soon as there is an adapter, which is before Nest registers its own parser.
+        host.init$.subscribe(() => {
+          if (host.httpAdapter.getType() !== 'express') return;
+          host.httpAdapter.use(a2aBodyParser(transports, () => globalPrefix(config)));
+        });
+        return transports;
+      },
+      [HttpAdapterHost, STATIC_OPTIONS, ApplicationConfig],
+    ),
+  ];
+}

@@ -1,0 +1,28 @@
+import type { FactoryProvider, InjectionToken, Provider } from '@nestjs/common';
+import type { TransportPaths } from './protocol/transport-paths.js';
+
+/** A static part of the options, resolved. */
+export interface StaticParts {
+  agentId: string;
+  dataSource: string | undefined;
+  transports: TransportPaths;
+  executor: InjectionToken;
+}
+
+/** Below this no statement is given up on: a busy machine is not a dead one. */
+export const MIN_STATEMENT_TIMEOUT_MS = 2_000;
+
+/** The task store with the leases about it: what the library itself uses. */
+export const LEASED_TASKS = Symbol('A2A_CLUSTER_LEASED_TASKS');
+
+/** @internal Parses the bodies of our paths. */
+export const BODY_PARSER = Symbol('A2A_CLUSTER_BODY_PARSER');
+
+/** A factory provider whose parameters are what it injects, in the same order. */
+export function provide(
+  token: InjectionToken,
+  useFactory: (...args: never[]) => unknown,
+  inject: FactoryProvider['inject'],
+): Provider {
+  return { provide: token, useFactory: useFactory as FactoryProvider['useFactory'], inject: inject ?? [] };
+}

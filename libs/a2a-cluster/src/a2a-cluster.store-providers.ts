@@ -1,0 +1,92 @@
+import type { Provider } from '@nestjs/common';
+import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
+import { type ResolvedOptions } from './a2a-cluster.options.js';
+import { ClusterDatabase } from './database/cluster-database.js';
+import { DatabaseAccess } from './database/database-access.js';
+import { newReplicaId } from './database/replica-id.js';
+import { sqlName } from './database/table-names.js';
+import { ClusterOptionsError } from './errors/cluster-options.error.js';
+import { Heartbeat } from './leases/heartbeat.js';
+import { LeaseStore } from './leases/lease-store.js';
+import { LeaseEntity } from './leases/lease.entity.js';
+import { TypeOrmLeaseStore } from './leases/typeorm-lease-store.js';
+import { PushConfigEntity } from './push/push-config.entity.js';
+import { EventRetention } from './streams/event-retention.js';
+import { Poller } from './streams/poller.js';
+import { TaskEventStream } from './streams/task-event-stream.js';
+import { TypeOrmTaskEventStream } from './streams/typeorm-task-event-stream.js';
+import { MessageReceiptEntity } from './tasks/message-receipt.entity.js';
+import { OrderedTaskStore } from './tasks/ordered-task-store.js';
+import { scopeResolver } from './tasks/task-scope.js';
+import { VersionedTaskStore } from './tasks/task-store.js';
+import { TaskEventEntity } from './tasks/task-event.entity.js';
+import { TaskEntity } from './tasks/task.entity.js';
+import { TypeOrmTaskStore } from './tasks/typeorm-task-store.js';
+import { provide, type StaticParts, LEASED_TASKS, MIN_STATEMENT_TIMEOUT_MS } from './a2a-cluster.provide.js';
+
+/** Leases, tasks, streams and what keeps them: the database's, unless `extraProviders` replace them. */
+export function storeProviders(): Provider[] {
+  const tables = ({ dataSource }: ClusterDatabase) => ({
+    tasks: sqlName(dataSource, TaskEntity),
+    events: sqlName(dataSource, TaskEventEntity),
+    leases: sqlName(dataSource, LeaseEntity),
+    pushConfigs: sqlName(dataSource, PushConfigEntity),
+    receipts: sqlName(dataSource, MessageReceiptEntity),
+  });
+  return [
+    provide(
+      LeaseStore,
+      (database: DatabaseAccess, { agentId }: StaticParts, { leases }: ResolvedOptions) =>
+        new TypeOrmLeaseStore(
+          database.require(),
+          tables(database.require()),
+          agentId,
+          leases ? leases.heartbeatIntervalMs : MIN_STATEMENT_TIMEOUT_MS,
+        ),
+      [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
+    ),
+    provide(
+      VersionedTaskStore,
+      (database: DatabaseAccess, { agentId }: StaticParts, { ownerResolver }: ResolvedOptions) =>
+        new TypeOrmTaskStore(database.require(), tables(database.require()), agentId, scopeResolver(ownerResolver)),
+      [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
+    ),
+    provide(LEASED_TASKS, leasedTasks, [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS]),
+    provide(Poller, ({ streams }: ResolvedOptions) => new Poller(streams.pollIntervalMs), [RESOLVED_OPTIONS]),
+    provide(
+      TaskEventStream,
+      (database: DatabaseAccess, tasks: VersionedTaskStore, poller: Poller, { streams }: ResolvedOptions) =>
+        new TypeOrmTaskEventStream(database.require(), tasks, poller, {
+          notify: streams.notify,
+          timeoutMs: Math.max(MIN_STATEMENT_TIMEOUT_MS, streams.pollIntervalMs),
+          tasksTable: tables(database.require()).tasks,
+        }),
+      [DatabaseAccess, VersionedTaskStore, Poller, RESOLVED_OPTIONS],
+    ),
+    provide(
+      EventRetention,
+      (tasks: VersionedTaskStore, poller: Poller, { streams, turns }: ResolvedOptions) =>
+        new EventRetention(tasks, poller, streams.retentionMs, turns.messageIdWindowMs),
+      [VersionedTaskStore, Poller, RESOLVED_OPTIONS],
+    ),
+    provide(
+      Heartbeat,
+      (leases: LeaseStore, options: ResolvedOptions) =>
+        options.leases ? new Heartbeat(leases, newReplicaId(), options.leases) : null,
+      [LeaseStore, RESOLVED_OPTIONS],
+    ),
+  ];
+}
+
+/** Where leases and tasks share transactions the tasks see to both; elsewhere their order does. */
+function leasedTasks(tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions): VersionedTaskStore {
+  if (!options.leases || leases.sharesTransactions(tasks)) return tasks;
+  if (leases instanceof TypeOrmLeaseStore) {
+    throw new ClusterOptionsError(
+      'extraProviders',
+      `A2AClusterModule's own LeaseStore keeps leases of its own task store only, not of ${tasks.constructor.name}: ` +
+        'provide a LeaseStore as well.',
+    );
+  }
+  return new OrderedTaskStore(tasks, leases);
+}

@@ -1,0 +1,83 @@
+import type { Provider } from '@nestjs/common';
+import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
+import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
+import { type ResolvedOptions } from './a2a-cluster.options.js';
+import { Heartbeat } from './leases/heartbeat.js';
+import { LeaseStore } from './leases/lease-store.js';
+import { OpenResponses } from './protocol/open-responses.js';
+import { Poller } from './streams/poller.js';
+import { TaskEventStream } from './streams/task-event-stream.js';
+import { VersionedTaskStore } from './tasks/task-store.js';
+import { ExecutorInvoker } from './turns/executor-invoker.js';
+import { ExecutorProvider } from './turns/executor-provider.js';
+import { LeaseWatch } from './turns/lease-watch.js';
+import { RunningTurns } from './turns/running-turns.js';
+import { TurnAdmission } from './turns/turn-admission.js';
+import { TurnConclusion } from './turns/turn-conclusion.js';
+import { TurnFenceInterceptor } from './turns/turn-fence.interceptor.js';
+import { TurnRunner } from './turns/turn-runner.js';
+import { provide, type StaticParts, LEASED_TASKS } from './a2a-cluster.provide.js';
+
+/** What admits, runs and ends turns. */
+export function turnProviders(): Provider[] {
+  return [
+    RunningTurns,
+    OpenResponses,
+    provide(
+      TurnAdmission,
+      (
+        tasks: VersionedTaskStore,
+        stream: TaskEventStream,
+        heartbeat: Heartbeat | null,
+        { contextCodec, turns }: ResolvedOptions,
+      ) => new TurnAdmission(tasks, stream, heartbeat ?? undefined, contextCodec, turns),
+      [LEASED_TASKS, TaskEventStream, Heartbeat, RESOLVED_OPTIONS],
+    ),
+    provide(
+      TurnConclusion,
+      (stream: TaskEventStream, leases: LeaseStore, { turns }: ResolvedOptions) =>
+        new TurnConclusion(stream, leases, turns),
+      [TaskEventStream, LeaseStore, RESOLVED_OPTIONS],
+    ),
+    provide(
+      ExecutorProvider,
+      (
+        modules: ModulesContainer,
+        parts: StaticParts,
+        { globalEnhancers }: ResolvedOptions,
+        config: ApplicationConfig,
+      ) => {
+        // Several instances of the library's module in one app are told apart by what each was made with.
+        const home = [...modules.values()].find((module) => module.providers.get(STATIC_OPTIONS)?.instance === parts);
+        return new ExecutorProvider(home!, modules, parts.executor, globalEnhancers ? config : undefined);
+      },
+      [ModulesContainer, STATIC_OPTIONS, RESOLVED_OPTIONS, ApplicationConfig],
+    ),
+    provide(
+      TurnRunner,
+      (
+        executor: ExecutorProvider,
+        admission: TurnAdmission,
+        conclusion: TurnConclusion,
+        running: RunningTurns,
+        { turns }: ResolvedOptions,
+      ) => {
+        const invoker = new ExecutorInvoker(executor, new TurnFenceInterceptor(admission, conclusion));
+        return new TurnRunner(invoker, running, turns);
+      },
+      [ExecutorProvider, TurnAdmission, TurnConclusion, RunningTurns, RESOLVED_OPTIONS],
+    ),
+    provide(
+      LeaseWatch,
+      (
+        running: RunningTurns,
+        tasks: VersionedTaskStore,
+        leases: LeaseStore,
+        heartbeat: Heartbeat | null,
+        stream: TaskEventStream,
+        poller: Poller,
+      ) => new LeaseWatch(running, tasks, leases, heartbeat ?? undefined, stream, poller),
+      [RunningTurns, LEASED_TASKS, LeaseStore, Heartbeat, TaskEventStream, Poller],
+    ),
+  ];
+}

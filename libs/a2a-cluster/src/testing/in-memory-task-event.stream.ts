@@ -1,0 +1,82 @@
+import { TaskEventStream, type WakeupListener } from '../streams/task-event-stream.js';
+import { stateSetBy, type VersionedTaskEvent } from '../tasks/task-event.js';
+import { isTerminal } from '../tasks/task-states.js';
+import type { InMemoryTaskStore } from './in-memory-task.store.js';
+
+const PAGE_EVENTS = 200;
+
+/** Streams over an {@link InMemoryTaskStore}: for tests. Each app has its own; what one writes wakes all. */
+export class InMemoryTaskEventStream extends TaskEventStream {
+  private readonly closing = new AbortController();
+  private readonly listeners: WakeupListener[] = [];
+  private readonly hear = (taskNo: number): void => {
+    for (const listener of this.listeners) listener([taskNo]);
+  };
+
+  constructor(private readonly tasks: InMemoryTaskStore) {
+    super();
+    tasks.changes.on('change', this.hear);
+  }
+
+  override get closed(): AbortSignal {
+    return this.closing.signal;
+  }
+
+  override async *follow(
+    taskNo: number,
+    fromVersion: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<VersionedTaskEvent, void> {
+    let cursor = fromVersion;
+    while (!signal.aborted && !this.closed.aborted) {
+      // Listening first: what is written between the read and the wait is not missed.
+      const change = this.nextChange(taskNo, signal);
+      try {
+        const events = await this.tasks.readEvents(taskNo, cursor, PAGE_EVENTS);
+        for (const event of events) {
+          yield event;
+          cursor = event.version;
+          if (isTerminal(stateSetBy(event.event) ?? 0)) return;
+        }
+        if (events.length === 0) await change.happened;
+      } finally {
+        change.forget();
+      }
+    }
+  }
+
+  override committed(): void {
+    // The store has told everybody.
+  }
+
+  override changed(taskNo: number): void {
+    this.tasks.changes.emit('change', taskNo);
+  }
+
+  override onWakeup(listener: WakeupListener): void {
+    this.listeners.push(listener);
+  }
+
+  override close(): Promise<void> {
+    this.tasks.changes.off('change', this.hear);
+    this.closing.abort();
+    return Promise.resolve();
+  }
+
+  private nextChange(taskNo: number, signal: AbortSignal): { happened: Promise<void>; forget: () => void } {
+    let resolve!: () => void;
+    const happened = new Promise<void>((settle) => (resolve = settle));
+    const hear = (changed: number): void => {
+      if (changed === taskNo) resolve();
+    };
+    this.tasks.changes.on('change', hear);
+    signal.addEventListener('abort', resolve);
+    this.closed.addEventListener('abort', resolve);
+    const forget = (): void => {
+      this.tasks.changes.off('change', hear);
+      signal.removeEventListener('abort', resolve);
+      this.closed.removeEventListener('abort', resolve);
+    };
+    return { happened, forget };
+  }
+}

@@ -1,0 +1,28 @@
+import type { Provider } from '@nestjs/common';
+import { LeaseStore } from '../leases/lease-store.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
+import { VersionedTaskStore } from '../tasks/task-store.js';
+import { InMemoryLeaseStore } from './in-memory-lease.store.js';
+import { InMemoryTaskEventStream } from './in-memory-task-event.stream.js';
+import { InMemoryTaskStore } from './in-memory-task.store.js';
+
+export { InMemoryLeaseStore } from './in-memory-lease.store.js';
+export { InMemoryTaskEventStream } from './in-memory-task-event.stream.js';
+export { InMemoryTaskStore } from './in-memory-task.store.js';
+
+/**
+ * `extraProviders` of an app that needs no database: tasks, leases and streams in memory. Give two apps of one test the
+ * same stores, and they are two replicas.
+ */
+export function inMemoryStores(
+  stores: { tasks: InMemoryTaskStore; leases: InMemoryLeaseStore } = {
+    tasks: new InMemoryTaskStore(),
+    leases: new InMemoryLeaseStore(),
+  },
+): Provider[] {
+  return [
+    { provide: VersionedTaskStore, useValue: stores.tasks },
+    { provide: LeaseStore, useValue: stores.leases },
+    { provide: TaskEventStream, useFactory: () => new InMemoryTaskEventStream(stores.tasks) },
+  ];
+}
