@@ -13,6 +13,7 @@ export type { TurnOptions } from './turns/turn-options.js';
 
 export {
   type Admission,
+  type AdmitOptions,
   type AppendOptions,
   type CancelRequest,
   type CreatedTask,

@@ -19,14 +19,14 @@ export class Backoff {
 
 /**
  * Runs a transaction that can be repeated, since it finds by its ids what it has done before. Once its outcome is
- * unknown it is repeated until that is known, or until the given monotonic time; other passing trouble a few times.
+ * unknown it is repeated (`again`) until that is known, or until the given monotonic time; other passing trouble a few times.
  */
-export async function untilKnown<T>(work: () => Promise<T>, giveUpAt: number): Promise<T> {
+export async function untilKnown<T>(work: (again: boolean) => Promise<T>, giveUpAt: number): Promise<T> {
   const backoff = new Backoff();
   let unknown = false;
   for (let tries = 1; ; tries += 1) {
     try {
-      return await work();
+      return await work(tries > 1);
     } catch (error) {
       unknown ||= error instanceof CommitOutcomeUnknownError || error instanceof DatabaseTimeoutError;
       const again = unknown ? performance.now() < giveUpAt : tries < MAX_TRIES;

@@ -23,6 +23,10 @@ class FakeLeaseStore extends LeaseStore {
     return this.renewal(generations);
   }
 
+  override sharesTransactions = (): boolean => true;
+  override acquire = (): Promise<undefined> => Promise.resolve(undefined);
+  override find = (): Promise<undefined> => Promise.resolve(undefined);
+  override requestCancel = (): Promise<void> => Promise.resolve();
   override claim = (): Promise<ClaimedLease[]> => Promise.resolve([]);
   override release = (): Promise<boolean> => Promise.resolve(true);
   override inspect = () => Promise.resolve({ cancelRequested: [], lost: [] });

@@ -70,7 +70,7 @@ function isStored(task: Task, artifact: Artifact): boolean {
 function newMetadata(stored: Metadata | undefined, incoming: Metadata | undefined): Metadata | undefined {
   if (!incoming) return undefined;
   const changed = Object.entries(incoming).some(
-    ([key, value]) => JSON.stringify(stored?.[key]) !== JSON.stringify(value),
+    ([key, value]) => !stored || !Object.hasOwn(stored, key) || JSON.stringify(stored[key]) !== JSON.stringify(value),
   );
   return changed || !stored ? incoming : undefined;
 }

@@ -6,6 +6,7 @@ import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
 import { isInterrupted, isTerminal } from './task-states.js';
 import {
   type Admission,
+  type AdmitOptions,
   type AppendOptions,
   type CancelRequest,
   type CreatedTask,
@@ -66,21 +67,23 @@ export class OrderedTaskStore extends VersionedTaskStore {
     scope: TaskScope,
     message: Message,
     lease: LeaseRequest | undefined,
-    options: WriteOptions & { receipt?: MessageReceipt } = {},
+    options: AdmitOptions = {},
   ): Promise<Admission> {
     if (!lease) return this.tasks.admit(scope, message, undefined, options);
-    const first = options.receipt && (await this.tasks.findRepeated(scope, options.receipt));
-    if (first !== undefined) return { outcome: 'repeated', taskNo: first };
-    const held = await this.leases.find(scope);
+    const before = await this.leases.find(scope);
+    const ours = before?.turnId === lease.turnId;
+    const first = !ours && options.receipt && (await this.tasks.findRepeated(scope, options.receipt));
+    if (first !== undefined && first !== false) return { outcome: 'repeated', taskNo: first };
+    const held = ours ? undefined : before;
     if (held?.expired) return { outcome: 'abandoned' };
     const found = await this.tasks.find(scope);
     if (!found) return { outcome: 'unknown' };
-    if (held && held.turnId !== lease.turnId && !isTerminal(stateOf(found))) {
+    if (held && !isTerminal(stateOf(found))) {
       return { outcome: 'busy', waiting: asksForInput(found, held) };
     }
     const generation = await this.leases.acquire(scope, lease, found.version + 1);
     if (generation === undefined) return { outcome: 'busy', waiting: false };
-    const admission = await this.tasks.admit(scope, message, undefined, options);
+    const admission = await this.tasks.admit(scope, message, undefined, { turnId: lease.turnId, ...options });
     if (admission.outcome === 'admitted') return { ...admission, generation };
     await this.leases.release(generation);
     return admission;

@@ -72,10 +72,22 @@ export interface AppendOptions extends WriteOptions {
   snapshot?: string;
 }
 
+/** A follow-up's admission. */
+export interface AdmitOptions extends WriteOptions {
+  /** Identifies the turn, and the commit of its message. Default: the lease's. */
+  turnId?: string;
+  /** A try before this one may have gone through with its answer lost: look for it first. */
+  again?: boolean;
+  /** Remembers the message in the same transaction. */
+  receipt?: MessageReceipt;
+}
+
 /** What became of a follow-up's message. */
 export type Admission =
   | { outcome: 'admitted'; generation: number | undefined; stored: StoredTask }
   | { outcome: 'unknown' }
+  /** Admitted by an earlier try whose answer was lost, and taken over or ended by others since. */
+  | { outcome: 'lost'; stored: StoredTask }
   /** The same message was accepted before. */
   | { outcome: 'repeated'; taskNo: number }
   | { outcome: 'terminal'; state: TaskState }
@@ -133,7 +145,7 @@ export abstract class VersionedTaskStore implements TaskStore {
     scope: TaskScope,
     message: Message,
     lease: LeaseRequest | undefined,
-    options?: WriteOptions & { receipt?: MessageReceipt },
+    options?: AdmitOptions,
   ): Promise<Admission>;
 
   /** Marks a running task for cancellation, or takes the lease of a waiting one. */

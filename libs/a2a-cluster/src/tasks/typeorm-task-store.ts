@@ -26,6 +26,7 @@ import * as sql from './task-statements.js';
 import { isInterrupted, isTerminal, stateName } from './task-states.js';
 import {
   type Admission,
+  type AdmitOptions,
   type AppendOptions,
   type CancelRequest,
   type CreatedTask,
@@ -159,7 +160,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     scope: TaskScope,
     message: Message,
     lease: LeaseRequest | undefined,
-    { timeoutMs, receipt }: WriteOptions & { receipt?: MessageReceipt } = {},
+    { turnId = lease?.turnId ?? randomUUID(), again, receipt, timeoutMs }: AdmitOptions = {},
   ): Promise<Admission> {
     return this.database.transaction<Admission>(async (tx) => {
       const row = await this.lockAndRead(tx, scope);
@@ -168,6 +169,10 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       if (madeLease(row, lease)) {
         // Our COMMIT went through, its answer was lost.
         return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
+      }
+      if (again && (await this.doneVersion(tx, taskNo, turnId, 0))) {
+        const stored = storedTask(row);
+        return lease ? { outcome: 'lost', stored } : { outcome: 'admitted', generation: undefined, stored };
       }
       const first = receipt && (await this.repeated(tx, scope, receipt));
       if (first !== undefined) return { outcome: 'repeated', taskNo: first };
@@ -184,7 +189,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       const stored = storedTask(row);
       const userMessage = { ...message, contextId: row.contextId, taskId: scope.taskId };
       const event: TaskEvent = { kind: 'userMessage', userMessage };
-      const append = { expectedVersion: row.version, commitId: randomUUID(), endsTurn: false };
+      const append = { expectedVersion: row.version, commitId: turnId, endsTurn: false };
       const version = await this.tryAppend(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(scope.taskId, row.version);
       const generation = lease && (await this.acquire(tx, taskNo, version, lease));

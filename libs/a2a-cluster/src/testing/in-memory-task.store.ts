@@ -14,6 +14,7 @@ import { type ScopeResolver, scopeResolver, type TaskScope } from '../tasks/task
 import { isInterrupted, isTerminal } from '../tasks/task-states.js';
 import {
   type Admission,
+  type AdmitOptions,
   type AppendOptions,
   type CancelRequest,
   type CreatedTask,
@@ -109,11 +110,14 @@ export class InMemoryTaskStore extends VersionedTaskStore {
     scope: TaskScope,
     message: Message,
     _lease: unknown,
-    { receipt }: { receipt?: MessageReceipt } = {},
+    { turnId = randomUUID(), again, receipt }: AdmitOptions = {},
   ): Promise<Admission> {
     return attempt<Admission>(() => {
       const row = this.row(scope);
       if (!row) return { outcome: 'unknown' };
+      if (again && row.log.some(({ commitId }) => commitId === turnId)) {
+        return { outcome: 'admitted', generation: undefined, stored: found(row)! };
+      }
       const first = receipt && this.repeated(scope, receipt);
       if (first !== undefined) return { outcome: 'repeated', taskNo: first };
       const state = stateOf(row);
@@ -122,7 +126,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
       if (message.contextId && message.contextId !== contextId) return { outcome: 'otherContext', contextId };
       if (!isInterrupted(state)) return { outcome: 'busy', waiting: false };
       const userMessage = { ...message, contextId, taskId: scope.taskId };
-      this.write(row, [{ kind: 'userMessage', userMessage }], randomUUID());
+      this.write(row, [{ kind: 'userMessage', userMessage }], turnId);
       if (receipt) this.remember(scope, receipt, row.taskNo);
       return { outcome: 'admitted', generation: undefined, stored: found(row)! };
     });

@@ -1,6 +1,7 @@
 import { SendMessageRequest } from '@a2a-js/sdk';
 import { RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import { untilKnown } from '../database/retry.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
@@ -77,6 +78,13 @@ export class TurnAdmission {
           return { stored: admission.stored, generation: admission.generation, sentAt };
         case 'unknown':
           throw new TaskNotFoundError(`Task not found: ${taskId}`);
+        case 'lost': {
+          // The message was accepted; whoever took the turn over brings it to its end, and the sender waits for that.
+          const { taskNo, version, task } = admission.stored;
+          execution.opened.resolve({ taskNo, version, task });
+          execution.ended.resolve({ kind: 'lost', taskNo });
+          throw new LeaseLostError(taskId, 'it was admitted, and another replica has claimed or ended it');
+        }
         case 'repeated':
           throw new MessageRepeatedError(admission.taskNo);
         case 'terminal':
@@ -103,10 +111,10 @@ export class TurnAdmission {
   private tryAdmit(execution: TurnExecution, lease: LeaseRequest | undefined): Promise<Admission> {
     const { scope, request, receipt } = execution.subject;
     const message = request!.message!;
-    const options = receipt ? { receipt } : {};
+    const options = { turnId: execution.turnId, ...(receipt && { receipt }) };
     const sentAt = performance.now();
     const giveUpAt = this.heartbeat?.deadlineFrom(sentAt) ?? sentAt;
-    return untilKnown(() => this.tasks.admit(scope, message, lease, options), giveUpAt);
+    return untilKnown((again) => this.tasks.admit(scope, message, lease, { ...options, again }), giveUpAt);
   }
 
   /** Opens the way into the event log and starts to keep the lease alive. */

@@ -1,0 +1,184 @@
+import { resolveUserScope } from '@a2a-js/sdk/server';
+import { type A2AClusterOptions, resolveOptions, resolveTransports } from './a2a-cluster.options.js';
+import { ClusterOptionsError } from './errors/cluster-options.error.js';
+import { userFromRequest } from './protocol/user-builder.js';
+import { defaultContextCodec } from './turns/context-codec.js';
+
+const required: A2AClusterOptions = {
+  agentCard: { name: 'agent', description: '', version: '1' },
+  publicUrl: 'https://agent.example.com',
+};
+
+const refusalOf = (resolve: () => unknown): ClusterOptionsError => {
+  try {
+    resolve();
+  } catch (error) {
+    if (error instanceof ClusterOptionsError) return error;
+    throw error;
+  }
+  throw new Error('The options were accepted');
+};
+
+describe('Options', () => {
+  test('have the defaults that the documentation names', () => {
+    expect(resolveOptions(required)).toEqual({
+      ...required,
+      leases: { heartbeatIntervalMs: 30_000, ttlMs: 120_000 },
+      sweeper: { intervalMs: 30_000, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
+      streams: { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000 },
+      turns: {
+        maxTurnDurationMs: 86_400_000,
+        unfinishedTurn: 'fail',
+        drainTimeoutMs: 10_000,
+        cancelTimeoutMs: 5_000,
+        maxQueuedBytes: 67_108_864,
+        messageIdWindowMs: 300_000,
+      },
+      userBuilder: userFromRequest,
+      ownerResolver: resolveUserScope,
+      contextCodec: defaultContextCodec,
+      validateInputModes: false,
+      globalEnhancers: false,
+    });
+    expect(resolveTransports()).toEqual({
+      jsonRpc: '/a2a/jsonrpc',
+      rest: '/a2a/rest',
+      agentCard: '/.well-known/agent-card.json',
+      bodyLimitBytes: 10_485_760,
+    });
+  });
+
+  test('given in part keep the defaults of the rest, and undefined counts as not given', () => {
+    const options = {
+      ...required,
+      leases: { ttlMs: 90_000, heartbeatIntervalMs: undefined },
+      turns: { drainTimeoutMs: 0, unfinishedTurn: undefined },
+      sweeper: undefined,
+      streams: { notify: false },
+      validateInputModes: undefined,
+    } as unknown as A2AClusterOptions;
+    const { leases, turns, sweeper, streams, validateInputModes } = resolveOptions(options);
+    expect(leases).toEqual({ heartbeatIntervalMs: 30_000, ttlMs: 90_000 });
+    expect(turns).toMatchObject({ drainTimeoutMs: 0, unfinishedTurn: 'fail' });
+    expect(sweeper).toMatchObject({ intervalMs: 30_000 });
+    expect(streams).toMatchObject({ notify: false, pollIntervalMs: 1_000 });
+    expect(validateInputModes).toBe(false);
+    expect(resolveTransports({ jsonRpc: undefined, rest: false } as never)).toMatchObject({
+      jsonRpc: '/a2a/jsonrpc',
+      rest: false,
+    });
+  });
+
+  test('leases: false turns the sweeper off', () => {
+    expect(resolveOptions({ ...required, leases: false })).toMatchObject({ leases: false, sweeper: false });
+  });
+
+  test.each<[string, unknown]>([
+    ['a third exactly', { leases: { heartbeatIntervalMs: 1_000, ttlMs: 3_000 } }],
+    ['the longest times', { leases: { heartbeatIntervalMs: 1, ttlMs: 2 ** 31 - 1 } }],
+    ['no limit to a turn', { turns: { maxTurnDurationMs: Infinity } }],
+    ['events kept for ever', { streams: { retentionMs: Infinity } }],
+    ['no drain time', { turns: { drainTimeoutMs: 0 } }],
+    ['no window for repeated messages', { turns: { messageIdWindowMs: 0 } }],
+    ['interfaces instead of a URL', { publicUrl: undefined, agentCard: { name: 'a', supportedInterfaces: [{}] } }],
+  ])('accept %s', (_what, options) => {
+    expect(() => resolveOptions({ ...required, ...(options as A2AClusterOptions) })).not.toThrow();
+  });
+
+  const durations = [
+    ...['leases.ttlMs', 'leases.heartbeatIntervalMs', 'sweeper.intervalMs', 'streams.pollIntervalMs'],
+    ...['streams.retentionMs', 'turns.maxTurnDurationMs', 'turns.cancelTimeoutMs', 'interruptedTaskTimeoutMs'],
+  ];
+  const wholes = [
+    'sweeper.batchSize',
+    'sweeper.maxAttempts',
+    'sweeper.maxConcurrentRecoveries',
+    'turns.maxQueuedBytes',
+  ];
+  const orZero = ['turns.drainTimeoutMs', 'turns.messageIdWindowMs'];
+  const wrong: [string, unknown][] = [
+    ...[...durations, ...wholes].map((option): [string, unknown] => [option, 0]),
+    ...[...durations, ...wholes, ...orZero].flatMap((option): [string, unknown][] => [
+      ...[-1, 1.5, NaN, '1000', null, [], {}].map((value): [string, unknown] => [option, value]),
+    ]),
+    ...[...durations, ...orZero].map((option): [string, unknown] => [option, 2 ** 31]),
+    ...[...durations, ...orZero]
+      .filter((option) => !['turns.maxTurnDurationMs', 'streams.retentionMs'].includes(option))
+      .map((option): [string, unknown] => [option, Infinity]),
+    ['leases.ttlMs', 120_000n],
+    ['sweeper.policy', 'ignore'],
+    ['turns.unfinishedTurn', 'wait'],
+    ['publicUrl', ''],
+    ['publicUrl', 'agent.example.com'],
+    ['publicUrl', 'localhost:3000'],
+    ['publicUrl', '/agent'],
+    ['agentCard', undefined],
+    ['agentCard', null],
+    ['agentCard', 'a card'],
+    ['agentCard', { description: 'nameless' }],
+    ['transports.jsonRpc', ''],
+    ['transports.rest', '//'],
+    ['transports.agentCard', true],
+    ['transports.bodyLimitBytes', 0],
+    ['transports.bodyLimitBytes', '10mb'],
+  ];
+
+  test.each(wrong)('refuse %s = %p, naming it, the value and the rule', (option, value) => {
+    const error = refusalOf(() => resolveNested(option, value));
+    expect(error.option).toBe(option);
+    expect(error.code).toBe('A2A_CLUSTER_OPTIONS');
+    const shown = typeof value === 'number' || typeof value === 'bigint' ? String(value) : JSON.stringify(value);
+    expect(error.message).toMatch(/^A2AClusterModule option \S+ is .+: .+\.$/);
+    expect(error.message).toContain(`option ${option} is ${shown}`);
+    expect(error.message).not.toContain('\n');
+  });
+
+  test('refuse a heartbeat above a third of the TTL, the default one too', () => {
+    const error = refusalOf(() => resolveOptions({ ...required, leases: { ttlMs: 89_999 } }));
+    expect(error.option).toBe('leases.heartbeatIntervalMs');
+    expect(error.message).toContain('is 30000: it must be at most a third of leases.ttlMs (89999)');
+  });
+
+  test('refuse a sweeper without leases, and a card that nobody could follow', () => {
+    expect(refusalOf(() => resolveOptions({ ...required, leases: false, sweeper: { intervalMs: 1 } })).option).toBe(
+      'sweeper',
+    );
+    const { agentCard } = required;
+    expect(refusalOf(() => resolveOptions({ agentCard })).option).toBe('publicUrl');
+    expect(refusalOf(() => resolveOptions({ agentCard: { ...agentCard, supportedInterfaces: [] } })).option).toBe(
+      'publicUrl',
+    );
+  });
+
+  test('that are missing altogether are refused as such', () => {
+    expect(refusalOf(() => resolveOptions(undefined as never)).option).toBe('agentCard');
+  });
+});
+
+describe('ClusterOptionsError', () => {
+  test.each<[unknown, string]>([
+    [Symbol('AGENT'), 'Symbol(AGENT)'],
+    [class Agent {}, 'Agent'],
+    ['AGENT', '"AGENT"'],
+    [undefined, 'undefined'],
+    [NaN, 'NaN'],
+    [5n, '5'],
+    [cyclic(), ''],
+  ])('shows %p in its message', (value, shown) => {
+    expect(ClusterOptionsError.rule('executor', value, 'it is wrong').message).toContain(
+      `A2AClusterModule option executor is ${shown}`,
+    );
+  });
+});
+
+function cyclic(): object {
+  const value: { self?: object } = {};
+  value.self = value;
+  return value;
+}
+
+function resolveNested(option: string, value: unknown): unknown {
+  const [group, name] = option.split('.') as [string, string | undefined];
+  if (group === 'transports') return resolveTransports({ [name!]: value });
+  return resolveOptions({ ...required, [group]: name === undefined ? value : { [name]: value } });
+}

@@ -1,0 +1,80 @@
+import { AgentCard } from '@a2a-js/sdk';
+import { ServerCallContext } from '@a2a-js/sdk/server';
+import { type AgentCardInput, AgentCards } from './agent-cards.js';
+import type { TransportPaths } from './transport-paths.js';
+
+const input: AgentCardInput = { name: 'agent', description: 'd', version: '1' };
+const transports: TransportPaths = { jsonRpc: '/rpc', rest: '/http', agentCard: '/card', bodyLimitBytes: 1 };
+const at =
+  (publicUrl: string | undefined, prefix = '', paths = transports) =>
+  () => ({
+    ...{ publicUrl, prefix, transports: paths },
+  });
+
+const urlsOf = async (cards: AgentCards): Promise<string[]> =>
+  (await cards.card()).supportedInterfaces.map(({ url, protocolBinding }) => `${protocolBinding} ${url}`);
+
+describe('AgentCards', () => {
+  test.each([
+    ['https://x.test', '', ['JSONRPC https://x.test/rpc', 'HTTP+JSON https://x.test/http']],
+    ['https://x.test/', '/api', ['JSONRPC https://x.test/api/rpc', 'HTTP+JSON https://x.test/api/http']],
+    ['https://x.test/a//', '', ['JSONRPC https://x.test/a/rpc', 'HTTP+JSON https://x.test/a/http']],
+  ])('with publicUrl %p and prefix %p names %p', async (publicUrl, prefix, expected) => {
+    expect(await urlsOf(new AgentCards(input, undefined, undefined, at(publicUrl, prefix)))).toEqual(expected);
+  });
+
+  test('name only the transports that are on', async () => {
+    const endpoints = at('https://x.test', '', { ...transports, jsonRpc: false });
+    expect(await urlsOf(new AgentCards(input, undefined, undefined, endpoints))).toEqual([
+      'HTTP+JSON https://x.test/http',
+    ]);
+  });
+
+  test('keep interfaces that were given, and read the endpoints only when they need them', async () => {
+    const given = { url: 'https://elsewhere', protocolBinding: 'JSONRPC', tenant: '', protocolVersion: '1.0' };
+    const never = (): never => {
+      throw new Error('not ready');
+    };
+    const cards = new AgentCards(
+      { ...input, supportedInterfaces: [given] },
+      undefined,
+      undefined,
+      at('https://x.test'),
+    );
+    expect(await urlsOf(cards)).toEqual(['JSONRPC https://elsewhere']);
+    expect(() => new AgentCards(input, undefined, undefined, never)).not.toThrow();
+  });
+
+  test('promise streaming unless told otherwise, and never push', async () => {
+    const capabilities = { ...AgentCard.fromJSON({ capabilities: {} }).capabilities!, pushNotifications: true };
+    const plain = await new AgentCards(input, undefined, undefined, at('https://x.test')).card();
+    expect(plain.capabilities).toMatchObject({ streaming: true, pushNotifications: false, extensions: [] });
+    const given = { ...input, capabilities: { ...capabilities, streaming: false } };
+    const card = await new AgentCards(given, undefined, undefined, at('https://x.test')).card();
+    expect(card.capabilities).toMatchObject({ streaming: false, pushNotifications: false });
+  });
+
+  test('are signed, the extended one too', async () => {
+    const sign = (card: AgentCard): Promise<AgentCard> => Promise.resolve({ ...card, name: `${card.name}, signed` });
+    const extended = (): Promise<AgentCard> => Promise.resolve(AgentCard.fromJSON({ name: 'more' }));
+    const cards = new AgentCards(input, extended, sign, at('https://x.test'));
+    expect((await cards.card()).name).toBe('agent, signed');
+    expect((await cards.extendedCard(new ServerCallContext()))?.name).toBe('more, signed');
+  });
+
+  test('show a fixed extended card to authenticated callers only, and ask a function about each', async () => {
+    const more = AgentCard.fromJSON({ name: 'more' });
+    const cards = new AgentCards(input, more, undefined, at('https://x.test'));
+    const alice = new ServerCallContext({ user: { isAuthenticated: true, userName: 'alice' } });
+    expect((await cards.extendedCard(new ServerCallContext()))?.name).toBe('agent');
+    expect((await cards.extendedCard(alice))?.name).toBe('more');
+    const asked = new AgentCards(
+      input,
+      ({ user }) => Promise.resolve({ ...more, name: `for ${user?.userName}` }),
+      undefined,
+      at('https://x.test'),
+    );
+    expect((await asked.extendedCard(alice))?.name).toBe('for alice');
+    expect(await new AgentCards(input, undefined, undefined, at('u')).extendedCard(alice)).toBeUndefined();
+  });
+});
