@@ -2,12 +2,14 @@ import { cancel, send } from '../helpers/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { backends, LISTENING, STATEMENTS, terminateBackends } from '../helpers/sessions.js';
-import { expectEnded, expectFollowed, readLog, recoveryOf, userMessages } from '../helpers/task-log.js';
+import { expectEnded, expectFollowed, readLog, recoveryOf, type TaskLog, userMessages } from '../helpers/task-log.js';
 import { TcpProxy } from '../helpers/tcp-proxy.js';
 import { eventually } from '../helpers/wait.js';
 
 /** Longer than elsewhere: the tenth of it that a replica keeps as a margin is compared with a clock outside of it. */
 const TTL_MS = 4_000;
+/** With the byte that ends it: `READ COMMITTED` is another matter. */
+const COMMIT = 'COMMIT\0';
 const LISTEN = { sent: 'LISTEN a2a_' };
 
 /** A reaches the database through a proxy that plays the network; B and C reach it directly. */
@@ -72,6 +74,9 @@ describe('Replicas and their network', () => {
     const sender = Recording.send(b.client, 'stream 100 20', { taskId: id });
     await watcher.waitFor((_, index) => index >= 10);
     expect(await proxy.swallow('toClient', LISTEN)).toBe(1);
+    const deaf = watcher.responses.length;
+    await watcher.waitFor((_, index) => index > deaf + 20);
+    expect(await listener('A')).toBe(before);
 
     await sender.finished();
     expectFollowed(await watcher.finished(TIMES.poll + LOAD_MS), await log(id));
@@ -94,11 +99,12 @@ describe('Replicas and their network', () => {
 
   it('O33 cut off beyond the TTL, then back: aborted before anyone may claim, late events dropped, FAILED stands', async () => {
     const { a, b, c } = cluster;
-    const sender = Recording.send(a.client, 'work 60');
+    // It says nothing for a minute, so that no commit is there to notice: only the deadline of its lease is.
+    const sender = Recording.send(a.client, 'stream 1 60000');
     const { id } = await sender.task();
     const watchers = [b, c].map(({ client }) => Recording.subscribe(client, id));
     await Promise.all(watchers.map((recording) => recording.task()));
-    await eventually(async () => (await log(id)).version > 3);
+    await eventually(async () => (await log(id)).version === 2);
 
     await proxy.partition();
     await a.process.waitForLine(new RegExp(`^task ${id}: signal aborted: LEASE_LOST$`), TTL_MS + LOAD_MS);
@@ -162,6 +168,60 @@ describe('Replicas and their network', () => {
       expect(userMessages(stored, 'stream 3 500')).toBe(1);
     },
   );
+
+  it.each([
+    ['before it has begun', 'BEGIN ISOLATION LEVEL'],
+    ['between its statements', STATEMENTS.decision],
+    ['before its COMMIT', COMMIT],
+  ])('O60 A freezes in an admission, %s: others go on within the bound, it leaves no trace', async (_when, text) => {
+    const { a, b } = cluster;
+    const { id } = await send(b.client, 'ask go on?');
+    const trap = await proxy.trap(text);
+    const late = send(a.client, 'say from A', { taskId: id });
+    late.catch(() => undefined);
+    await trap.caught;
+    await a.process.freeze();
+    try {
+      expect(stateName(await send(b.client, 'say from B', { taskId: id }))).toBe('COMPLETED');
+    } finally {
+      await proxy.heal();
+      await a.process.thaw();
+    }
+    await expect(late).rejects.toThrow();
+    const stored = await log(id);
+    expectEnded(stored, 'COMPLETED');
+    expect(['say from A', 'say from B'].map((said) => userMessages(stored, said))).toEqual([0, 1]);
+  });
+
+  it.each([
+    ['with a commit of events on its way', STATEMENTS.append, 'stream 3 300'],
+    ['in a transaction that has locked its lease', COMMIT, 'work 60'],
+  ])('O56 O60 A freezes %s: FAILED within the bound, what arrives late is refused', async (_when, text, script) => {
+    const { a, b, c } = cluster;
+    const { id } = await send(b.client, 'ask go on?');
+    const watcher = Recording.subscribe(c.client, id);
+    await watcher.task();
+    const sender = Recording.send(a.client, `${script}\nwork 60`, { taskId: id });
+    await sender.waitFor((_, at) => at === 1);
+    const trap = await proxy.trap(text);
+    const canceled = text === COMMIT ? cancel(a.client, id).catch(() => undefined) : undefined;
+    await trap.caught;
+    await a.process.freeze();
+    let stored: TaskLog;
+    try {
+      await watcher.finished(TTL_MS + TIMES.sweep + LOAD_MS);
+      stored = await log(id);
+      expectEnded(stored, 'FAILED');
+      expect(recoveryOf(stored).lastHolder).toContain(`:${a.process.pid}:`);
+      await proxy.heal();
+    } finally {
+      await a.process.thaw();
+    }
+    await a.process.waitForLine(new RegExp(`^task ${id}: late event refused: LEASE_LOST$`));
+    await canceled;
+    for (const recording of [sender, watcher]) expectFollowed(await recording.finished(), stored);
+    expect(await log(id)).toEqual(stored);
+  });
 
   /** Process id of the backend that a replica listens on, 0 where it does not. */
   async function listener(replica: string): Promise<number> {

@@ -106,7 +106,9 @@ describe('Replicas that shut down', () => {
         const sent = [undefined, undefined, undefined, waiting].map((taskId) =>
           Recording.send(c.client, text, taskId === undefined ? {} : { taskId }),
         );
-        await pause(randomInt(30));
+        // One more of them each time has been told of its task; where the others are, the moment decides.
+        await Promise.all(sent.slice(0, round).map((recording) => recording.task()));
+        await pause(randomInt(10));
         const code = await c.process.stop(TIMES.cancel + LOAD_MS);
         expect(code).toBe(0);
         expect(await cluster.database.query('SELECT * FROM a2a_task_leases')).toEqual([]);

@@ -8,6 +8,7 @@ import { type DynamicModule, Injectable, type INestApplication, Module, type Mod
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { ScheduleModule } from '@nestjs/schedule';
+import { Test, type TestingModuleBuilder } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import {
   A2A_CLUSTER_ENTITIES,
@@ -52,6 +53,8 @@ export interface AgentAppOptions extends AgentBehaviour {
   dataSource?: Partial<PostgresOptions> & { name?: string };
   /** Whether ScheduleModule is imported. Default: true. */
   schedule?: boolean;
+  /** Has the app made by `Test.createTestingModule`, with what this overrides. */
+  override?: (builder: TestingModuleBuilder) => TestingModuleBuilder;
   /** Default: Express. */
   adapter?: ExpressAdapter;
   /** Global prefix, enhancers and the like, before the app is initialized. */
@@ -126,9 +129,7 @@ export class AgentAppFixture {
     try {
       // Undici opens a connection ahead of need after an abort; without force, closing would wait until it times out.
       const adapter = options.adapter ?? new ExpressAdapter();
-      nest = await NestFactory.create(this.rootModule(url, options), adapter, {
-        ...{ abortOnError: false, forceCloseConnections: true, logger: this.logger },
-      });
+      nest = await this.create(this.rootModule(url, options), adapter, options.override);
       const app = new AgentApp(nest, url);
       this.apps.push(app);
       options.configure?.(nest);
@@ -153,6 +154,17 @@ export class AgentAppFixture {
       return error as Error; // Node's own errors are no instances of this realm's Error
     }
     throw new Error('The app has started');
+  }
+
+  private async create(
+    module: DynamicModule,
+    adapter: ExpressAdapter,
+    override: AgentAppOptions['override'],
+  ): Promise<INestApplication> {
+    const settings = { abortOnError: false, forceCloseConnections: true, logger: this.logger };
+    if (!override) return NestFactory.create(module, adapter, settings);
+    const builder = Test.createTestingModule({ imports: [module] }).setLogger(this.logger);
+    return (await override(builder).compile()).createNestApplication(adapter, settings);
   }
 
   private rootModule(url: string, options: AgentAppOptions): DynamicModule {

@@ -186,6 +186,21 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     await expectUntouched(app, before);
   });
 
+  test('a body above bodyLimitBytes that does not say its length is 413 too', async () => {
+    const chunk = Buffer.from(' '.repeat(100_000));
+    const body = new ReadableStream({
+      start(controller) {
+        for (let at = 0; at < 11; at += 1) controller.enqueue(chunk);
+        controller.close();
+      },
+    });
+    const path = transport === 'JSONRPC' ? '/a2a/jsonrpc' : '/a2a/rest/message:send';
+    const headers = { 'content-type': 'application/json', 'a2a-version': '1.0' };
+    const response = await fetch(app.url + path, { method: 'POST', headers, body, duplex: 'half' });
+    expect((await answerOf(response)).status).toBe(413);
+    await expectUntouched(app, before);
+  });
+
   test('a body just below bodyLimitBytes, far above what Nest takes, is fine', async () => {
     const body = messageBody(transport, { messageId: randomUUID(), parts: [{ text: 'x'.repeat(999_000) }] });
     expect((await post(app, transport, body)).status).toBe(200);

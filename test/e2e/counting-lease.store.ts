@@ -22,12 +22,29 @@ export class CountingLeaseStore extends LeaseStore {
     return rows.map(({ generation }) => ({ generation: Number(generation), cancelRequested: false }));
   }
 
+  /** On the task store's own table, so its statements acquire and release. */
+  override sharesTransactions(): boolean {
+    return true;
+  }
+
+  override acquire(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  override find(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  override requestCancel(): Promise<void> {
+    return Promise.resolve();
+  }
+
   override claim(): Promise<ClaimedLease[]> {
     this.calls.claim += 1;
     return Promise.resolve([]);
   }
 
-  override async release(_taskNo: number, generation: number): Promise<boolean> {
+  override async release(generation: number): Promise<boolean> {
     this.calls.release += 1;
     await this.dataSource.query('DELETE FROM a2a_task_leases WHERE generation = $1', [generation]);
     return true;

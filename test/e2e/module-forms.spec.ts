@@ -227,6 +227,33 @@ describe('A2AClusterModule', () => {
   });
 });
 
+describe('Test.createTestingModule', () => {
+  test('makes an app that serves, large bodies too', async () => {
+    const app = await fixture.start({ execute, override: (builder) => builder });
+    await expectServing(app, 'test agent');
+    expect(stateName(await send(await app.client(), 'x'.repeat(500_000)))).toBe('COMPLETED');
+  });
+
+  test('may override the executor and the stores', async () => {
+    const executor = agentOf({ execute });
+    const mocked = {
+      execute: (context: TurnRequestContext, bus: ExecutionEventBus) => completed(bus, context, 'mocked'),
+    };
+    const app = await fixture.start({
+      cluster: { executor },
+      override: (builder) =>
+        builder
+          .overrideProvider(executor)
+          .useValue({ ...mocked, cancelTask: () => Promise.resolve() })
+          .overrideProvider(LeaseStore)
+          .useClass(CountingLeaseStore),
+    });
+    expect(app.nest.get(LeaseStore, { strict: false })).toBeInstanceOf(CountingLeaseStore);
+    const task = await send(await app.client(), 'hello');
+    expect(textOf(task.status?.message)).toBe('mocked');
+  });
+});
+
 describe('What the module exports', () => {
   const tokens = [A2A_REQUEST_HANDLER, VersionedTaskStore, LeaseStore, TaskEventStream, AbandonedTaskSweeper];
 

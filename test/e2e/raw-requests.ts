@@ -1,3 +1,4 @@
+import type { AgentCard } from '@a2a-js/sdk';
 import type { AgentApp, TRANSPORTS } from './agent-app.fixture.js';
 
 export type Transport = (typeof TRANSPORTS)[number];
@@ -68,3 +69,12 @@ export function messageBody(transport: Transport, fields: Record<string, unknown
   const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'hello' }], ...fields };
   return callBody(transport, 'SendMessage', { message });
 }
+
+/** The agent card as it is served. */
+export async function cardOf(app: AgentApp, path = '/.well-known/agent-card.json'): Promise<AgentCard> {
+  const response = await fetch(app.url + path);
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, expect.stringContaining('json')]);
+  return (await response.json()) as AgentCard;
+}
+
+export const urlsOf = (card: AgentCard): string[] => card.supportedInterfaces.map(({ url }) => url);

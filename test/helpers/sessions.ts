@@ -1,5 +1,5 @@
 import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
-import { appendStatement, lockStatement } from '../../libs/a2a-cluster/src/tasks/task-statements.js';
+import { appendStatement, decideStatement, lockStatement } from '../../libs/a2a-cluster/src/tasks/task-statements.js';
 import { onCleanUp } from './clean-up.js';
 import { backendsOf } from './cluster.js';
 import { TEST_APPLICATION_NAME, type TestDatabase } from './database.js';
@@ -17,6 +17,8 @@ const TABLES = {
 export const STATEMENTS = {
   /** The first of an admission: it takes the lock on the task. */
   admission: lockStatement(TABLES),
+  /** What it decides from, under that lock. */
+  decision: decideStatement(TABLES),
   /** A commit of events, whether or not it ends its turn. */
   append: commonStart(
     appendStatement(TABLES, { fenced: true, endsTurn: false }),

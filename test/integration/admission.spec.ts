@@ -1,8 +1,8 @@
 import type { Admission } from '../../libs/a2a-cluster/src/tasks/task-store.js';
 import { Deferred } from '../helpers/wait.js';
-import { type DatabaseFactory, newScope, useCluster } from './cluster.fixture.js';
+import { newScope, useCluster } from './cluster.fixture.js';
 import { artifact, AUTH_REQUIRED, COMPLETED, INPUT_REQUIRED, message, status, textOf } from './events.fixture.js';
-import { InterceptedDatabase, withoutGuard } from './faults.fixture.js';
+import { type DatabaseFactory, InterceptedDatabase, withoutGuard } from './faults.fixture.js';
 import { expireLeases, leaseRow, logOf, untilBlocked } from './rows.fixture.js';
 
 /** What a decision reads, once it has the task's row lock. */
@@ -34,7 +34,7 @@ describe('Admission of follow-ups', () => {
     const [a, b] = [cluster.replica({ database: held }), cluster.replica({ database: held })];
     const { scope, taskNo } = await cluster.replica().waiting();
     const admit = (replica: typeof a, text: string): Promise<Admission | Error> =>
-      replica.tasks.admit(scope, message(text), replica.leaseRequest()).catch((error: Error) => error);
+      replica.admit(scope, message(text)).catch((error: Error) => error);
     const admissions = [admit(a, 'from a')];
     await first.promise;
     admissions.push(admit(b, 'from b'));
@@ -87,9 +87,9 @@ describe('Admission of follow-ups', () => {
     const { scope, loop, turn, taskNo, generation } = await a.working();
     loop.add(status(scope, AUTH_REQUIRED));
     await turn.flush();
-    expect(await b.tasks.admit(scope, message(), b.leaseRequest())).toEqual({ outcome: 'busy', waiting: true });
+    expect(await b.admit(scope)).toEqual({ outcome: 'busy', waiting: true });
     const following = b.followUp(scope, message('done'));
-    expect(await a.leases.release(taskNo, generation)).toBe(true);
+    expect(await a.leases.release(generation)).toBe(true);
     expect((await following).fencingToken).toBeGreaterThan(generation);
     expect((await logOf(cluster.db, taskNo)).at(-1)).toBe('userMessage done');
   });
@@ -98,13 +98,12 @@ describe('Admission of follow-ups', () => {
     const [a, b] = [cluster.replica(), cluster.replica()];
     const { scope } = await a.waiting();
     await a.followUp(scope);
-    expect(await b.tasks.admit(scope, message(), b.leaseRequest())).toEqual({ outcome: 'busy', waiting: false });
+    expect(await b.admit(scope)).toEqual({ outcome: 'busy', waiting: false });
   });
 
   it('I1 every state of task and lease has its answer', async () => {
     const a = cluster.replica();
-    const admit = async (scope = newScope(), said = message()) =>
-      (await a.tasks.admit(scope, said, a.leaseRequest())).outcome;
+    const admit = async (scope = newScope(), said = message()) => (await a.admit(scope, said)).outcome;
     expect(await admit()).toBe('unknown');
     const foreign = await a.stored(); // WORKING, and nobody's lease
     expect(await admit(foreign.scope)).toBe('busy');

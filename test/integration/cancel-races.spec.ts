@@ -12,7 +12,7 @@ import {
   status,
   textPart,
 } from './events.fixture.js';
-import { interceptable, Pause } from './faults.fixture.js';
+import { interceptable, Pause, READ_TASK } from './faults.fixture.js';
 import { expireLeases, HOLD_HERE, holdEvents, holdLock, leaseRow, logOf, untilBlocked } from './rows.fixture.js';
 
 describe('Cancels that race writes', () => {
@@ -26,7 +26,7 @@ describe('Cancels that race writes', () => {
     const hold = await holdEvents(cluster.db);
     loop.add(artifact(scope, 'result', HOLD_HERE));
     await untilBlocked(cluster.db, 1);
-    const forcing = b.tasks.forceEnd(taskNo, canceledEnd(scope.taskId));
+    const forcing = b.tasks.forceEnd(scope, canceledEnd(scope.taskId));
     await untilBlocked(cluster.db, 2);
     await hold.release();
     const { task, version } = await forcing;
@@ -60,7 +60,7 @@ describe('Cancels that race writes', () => {
     const { scope, taskNo } = await a.working();
     await b.tasks.requestCancel(scope, b.leaseRequest('cancel'));
     await expireLeases(cluster.db, taskNo);
-    const pause = new Pause(/WHERE t\.task_no = \$1\s*$/, 'after');
+    const pause = new Pause(READ_TASK, 'after');
     faults.get().intercept = pause.intercept;
     const sweeping = b.sweeper.runOnce();
     await pause.reached;
@@ -86,7 +86,7 @@ describe('Cancels that race writes', () => {
       }
     })();
     await underWay.promise;
-    const { version } = await b.tasks.forceEnd(taskNo, canceledEnd(scope.taskId));
+    const { version } = await b.tasks.forceEnd(scope, canceledEnd(scope.taskId));
     const chunks = await streaming;
     expect(isLost(await turn.flush().catch((error: unknown) => error))).toBe(true);
     const log = await logOf(cluster.db, taskNo);
@@ -102,7 +102,7 @@ describe('Cancels that race writes', () => {
     await expireLeases(cluster.db, taskNo);
     const claim = 'UPDATE a2a_task_leases SET generation = DEFAULT WHERE task_no = $1';
     const claiming = await holdLock(cluster.db, claim, [taskNo]);
-    const forcing = b.tasks.forceEnd(taskNo, canceledEnd(scope.taskId));
+    const forcing = b.tasks.forceEnd(scope, canceledEnd(scope.taskId));
     await untilBlocked(cluster.db);
     await claiming.release();
     expect((await forcing).task.status?.state).toBe(CANCELED);
@@ -117,8 +117,8 @@ describe('Cancels that race writes', () => {
     // The cancel turn runs: another cancel is told to wait for it, and a follow-up that it is too late.
     expect(await a.tasks.requestCancel(scope, a.leaseRequest('cancel'))).toMatchObject({ outcome: 'requested' });
     await expect(a.followUp(scope, message('late'))).rejects.toMatchObject({ name: 'UnsupportedOperationError' });
-    expect((await b.tasks.forceEnd(taskNo, canceledEnd(scope.taskId))).task.status?.state).toBe(CANCELED);
-    expect((await a.tasks.forceEnd(taskNo, canceledEnd(scope.taskId))).version).toBe(3);
+    expect((await b.tasks.forceEnd(scope, canceledEnd(scope.taskId))).task.status?.state).toBe(CANCELED);
+    expect((await a.tasks.forceEnd(scope, canceledEnd(scope.taskId))).version).toBe(3);
     expect(await a.tasks.requestCancel(scope, a.leaseRequest('cancel'))).toMatchObject({ outcome: 'terminal' });
     await expect(a.followUp(scope, message('late'))).rejects.toMatchObject({ name: 'UnsupportedOperationError' });
     expect((await logOf(cluster.db, taskNo)).slice(1)).toEqual(['status INPUT_REQUIRED', 'status CANCELED']);

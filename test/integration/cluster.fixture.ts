@@ -29,14 +29,12 @@ import { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.j
 import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
 import { expectNothingLeft, watchTimers } from '../helpers/resource-check.js';
 import { INPUT_REQUIRED, message, status, taskEvent, taskOf } from './events.fixture.js';
+import { type DatabaseFactory, resumeAll } from './faults.fixture.js';
 import { releaseHolds } from './rows.fixture.js';
 
 /** Long enough that nothing expires or gives up by itself: leases expire because a test says so, in SQL. */
 const TIMES: LeaseTimes = { heartbeatIntervalMs: 20_000, ttlMs: 60_000 };
 const TIMEOUT_MS = 15_000;
-
-/** How a replica sees the database: a test that breaks statements on purpose gives its own. */
-export type DatabaseFactory = (dataSource: DataSource, timeoutMs: number) => ClusterDatabase;
 
 export interface ReplicaOptions {
   agent?: string;
@@ -78,7 +76,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     ...{ maxTurnDurationMs: Infinity, unfinishedTurn: 'fail', drainTimeoutMs: 0, cancelTimeoutMs: 1_000 },
     maxQueuedBytes: 64 * 1024 * 1024,
   });
-  admission.onAbandoned((taskNo) => recovery.recoverTask(taskNo));
+  admission.onAbandoned((scope) => recovery.recoverTask(scope));
   const parts = { database, tables, holderId, leases, tasks, poller, stream, heartbeat, recovery, sweeper, admission };
 
   /** A turn as the runner starts one, up to the point where its executor would be called. */
@@ -94,6 +92,11 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     return execution;
   };
 
+  /** What a turn that is to be admitted asks for. */
+  const leaseRequest = (kind: LeaseRequest['kind'] = 'message'): LeaseRequest => ({
+    ...{ kind, turnId: randomUUID(), holder: holderId, ttlMs: times.ttlMs, request: null, context: '{}' },
+  });
+
   /** A turn whose first commit, a WORKING task, is stored. */
   const working = async (scope: TaskScope = newScope()): Promise<RunningTurn> => {
     const turn = await startTurn(scope, message());
@@ -105,6 +108,9 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
   return {
     ...parts,
     startTurn,
+    /** A follow-up as far as the store sees it. */
+    admit: (scope: TaskScope, said: Message = message(), lease: LeaseRequest = leaseRequest()) =>
+      tasks.admit(scope, said, lease, { turnId: lease.turnId }),
     followUp: (scope: TaskScope, said: Message = message()) => startTurn(scope, said, true),
     working,
     /** A task that waits for its client: its turn has asked something and is over. */
@@ -122,10 +128,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
       });
       return { scope, taskNo: made.taskNo, taskId: scope.taskId };
     },
-    /** What a turn that is to be admitted asks for. */
-    leaseRequest: (kind: LeaseRequest['kind'] = 'message'): LeaseRequest => ({
-      ...{ kind, turnId: randomUUID(), holder: holderId, ttlMs: times.ttlMs, request: null, context: '{}' },
-    }),
+    leaseRequest,
     async close(): Promise<void> {
       await sweeper.stop();
       await poller.stop();
@@ -179,6 +182,7 @@ export function useCluster() {
   });
 
   afterEach(async () => {
+    resumeAll();
     await releaseHolds();
     await Promise.all([...replicas].map((replica) => replica.close()));
     replicas.clear();

@@ -1,7 +1,10 @@
+import type { DataSource } from 'typeorm';
 import { ClusterDatabase, type SqlExecutor } from '../../libs/a2a-cluster/src/database/cluster-database.js';
 import type { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
-import { Deferred } from '../helpers/wait.js';
-import type { DatabaseFactory } from './cluster.fixture.js';
+import { Deferred, within } from '../helpers/wait.js';
+
+/** How a replica sees the database: a test that breaks statements on purpose gives its own. */
+export type DatabaseFactory = (dataSource: DataSource, timeoutMs: number) => ClusterDatabase;
 
 /** Stands between a replica and the database. `run` sends the statement, or another one in its place. */
 export type Interception = (sql: string, run: (sql?: string) => Promise<object[]>) => Promise<object[]>;
@@ -88,7 +91,15 @@ export function connectionReset(): Error {
   return Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
 }
 
-/** Stops the first statement that matches: before it is sent, or once it was answered. */
+/** How a task is looked up, other than to decide about it. */
+export const READ_TASK = /^(?![\s\S]*leaseGeneration)[\s\S]*AS "snapshotVersion"/;
+
+const standing = new Set<Pause>();
+
+/** For `afterEach`: a test that failed leaves nobody standing. */
+export const resumeAll = (): void => standing.forEach((pause) => pause.resume());
+
+/** Stops the first statement that matches, or every one: before it is sent, or once it was answered. */
 export class Pause {
   private readonly arrived = new Deferred();
   private readonly resumed = new Deferred();
@@ -97,19 +108,23 @@ export class Pause {
   constructor(
     private readonly statement: RegExp,
     private readonly when: 'before' | 'after',
-  ) {}
+    private readonly which: 'first' | 'every' = 'first',
+  ) {
+    standing.add(this);
+  }
 
   /** It stands there now. */
   get reached(): Promise<void> {
-    return this.arrived.promise;
+    return within(this.arrived.promise, 10_000, () => `a statement like ${this.statement} is sent`);
   }
 
   resume(): void {
+    standing.delete(this);
     this.resumed.resolve();
   }
 
   readonly intercept: Interception = async (sql, run) => {
-    if (this.used || !this.statement.test(sql)) return run();
+    if ((this.used && this.which === 'first') || !this.statement.test(sql)) return run();
     this.used = true;
     const rows = this.when === 'after' ? await run() : undefined;
     this.arrived.resolve();

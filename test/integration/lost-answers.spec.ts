@@ -135,6 +135,22 @@ describe('Commits whose answer was lost', () => {
     expect((await logOf(cluster.db, taskNo)).at(-1)).toBe('status COMPLETED');
   });
 
+  it('O53 an admission, done, whose lease is claimed before the retry: its message once, and no second turn', async () => {
+    const { replica, database } = replicaWithFaults();
+    const b = cluster.replica();
+    const { scope, taskNo } = await replica.waiting();
+    database.interceptTransaction = async (run) => {
+      database.interceptTransaction = (again) => again();
+      await run();
+      await expireLeases(cluster.db, taskNo);
+      expect(await b.sweeper.runOnce()).toMatchObject({ failed: 1 });
+      throw new CommitOutcomeUnknownError(connectionReset());
+    };
+    await expect(replica.followUp(scope, message('answer'))).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    expect((await logOf(cluster.db, taskNo)).slice(2)).toEqual(['userMessage answer', 'status FAILED']);
+    expect(replica.heartbeat.generations).toEqual([]);
+  });
+
   it.each(cases)('O53 the request to cancel a waiting task, %s: repeated, it finds its own lease', async (lost) => {
     const { replica, database } = replicaWithFaults();
     const { scope, taskNo } = await replica.waiting();
@@ -193,6 +209,29 @@ describe('Commits whose answer was lost', () => {
     const { taskNo } = (await b.tasks.find(scope))!;
     expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ holder: b.holderId, attempt: 2 });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING']);
+  });
+
+  it('O53 the write of a recovery, done: the task has ended, once, and nobody is left to end', async () => {
+    const { replica: b, database } = replicaWithFaults();
+    const { taskNo } = await cluster.replica().working();
+    await expireLeases(cluster.db, taskNo);
+    loseCommit(database, 'done');
+    await b.sweeper.runOnce();
+    expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
+    expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
+    expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 0 });
+  });
+
+  it('O53 O29 the write of a recovery, not done: the task is ended, by this sweep or when the claim has run out', async () => {
+    const { replica: b, database } = replicaWithFaults();
+    const { taskNo } = await cluster.replica().working();
+    await expireLeases(cluster.db, taskNo);
+    loseCommit(database, 'not done');
+    await b.sweeper.runOnce();
+    expect(b.heartbeat.generations).toEqual([]); // it does not keep what it could not end
+    await expireLeases(cluster.db);
+    await cluster.replica().sweeper.runOnce();
+    expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
   });
 
   it('O53 a backend that is killed in the middle of a commit: rolled back, repeated, once in the log', async () => {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { type TaskState } from '@a2a-js/sdk';
 import { canceled } from '../../libs/a2a-cluster/src/turns/status-events.js';
-import { callContextOf, type DatabaseFactory, isLost, useCluster } from './cluster.fixture.js';
-import { COMPLETED, FAILED, inState, message, nameOf, status, taskOf, WORKING } from './events.fixture.js';
-import { withoutGuard, withoutGuards } from './faults.fixture.js';
+import { callContextOf, isLost, useCluster } from './cluster.fixture.js';
+import { COMPLETED, FAILED, inState, nameOf, status, taskOf, WORKING } from './events.fixture.js';
+import { type DatabaseFactory, withoutGuard, withoutGuards } from './faults.fixture.js';
 import { holdTask, leaseRow, logOf, taskRow, untilBlocked } from './rows.fixture.js';
 
 describe('The first terminal state wins', () => {
@@ -85,7 +85,7 @@ describe('The first terminal state wins', () => {
   it('O5 I4 a lease cannot outlive the end: an append under it is refused, and so is its holder', async () => {
     const { working, tasks } = cluster.replica();
     const { scope, loop, turn, taskNo, generation } = await working();
-    await tasks.forceEnd(taskNo, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
+    await tasks.forceEnd(scope, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
     loop.add(status(scope, COMPLETED));
     await expect(turn.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });
@@ -99,9 +99,9 @@ describe('The first terminal state wins', () => {
   it('O5 a follow-up, a cancel and a forced end of a terminal task change nothing', async () => {
     const { replica, scope, taskNo, unchanged } = await completed();
     const { tasks, leaseRequest } = replica;
-    expect(await tasks.admit(scope, message(), leaseRequest())).toEqual({ outcome: 'terminal', state: COMPLETED });
+    expect(await replica.admit(scope)).toEqual({ outcome: 'terminal', state: COMPLETED });
     expect(await tasks.requestCancel(scope, leaseRequest('cancel'))).toMatchObject({ outcome: 'terminal' });
-    const forced = await tasks.forceEnd(taskNo, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
+    const forced = await tasks.forceEnd(scope, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
     expect(forced.task.status?.state).toBe(COMPLETED);
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
     await unchanged();
@@ -113,7 +113,7 @@ describe('The first terminal state wins', () => {
     const { scope, loop, turn, taskNo } = await holder.working();
     const hold = await holdTask(cluster.db, taskNo);
     const complete = (): void => void loop.add(status(scope, COMPLETED));
-    const cancel = () => other.tasks.forceEnd(taskNo, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
+    const cancel = () => other.tasks.forceEnd(scope, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
     if (first === 'completion') complete();
     else void cancel().catch(() => undefined);
     await untilBlocked(cluster.db, 1);

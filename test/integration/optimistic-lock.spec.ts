@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ConcurrentTaskModificationError } from '../../libs/a2a-cluster/src/errors/concurrent-task-modification.error.js';
 import type { AppendOptions } from '../../libs/a2a-cluster/src/tasks/task-store.js';
-import { callContextOf, type DatabaseFactory, newScope, useCluster } from './cluster.fixture.js';
+import { callContextOf, newScope, useCluster } from './cluster.fixture.js';
 import {
   artifact,
   artifactsOf,
@@ -12,7 +12,7 @@ import {
   status,
   taskEvent,
 } from './events.fixture.js';
-import { withoutGuard } from './faults.fixture.js';
+import { type DatabaseFactory, withoutGuard } from './faults.fixture.js';
 import { HOLD_HERE, holdEvents, holdTask, leaseRow, logOf, taskRow, untilBlocked } from './rows.fixture.js';
 
 const at = (expectedVersion: number): AppendOptions => ({ expectedVersion, commitId: randomUUID(), endsTurn: false });

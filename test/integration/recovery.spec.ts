@@ -49,7 +49,7 @@ describe('Recovery of abandoned turns', () => {
     const { scope, taskNo } = await dead.working();
     const [lease] = await cluster.db.query<{ at: Date }>('SELECT renewed_at AS at FROM a2a_task_leases');
     await expireLeases(cluster.db, taskNo);
-    expect(await b.recovery.recoverTask(taskNo)).toBe(true);
+    expect(await b.recovery.recoverTask(scope)).toBe(true);
     const { task } = (await b.tasks.find(scope))!;
     const lastHeartbeat = lease!.at.toISOString();
     expect(task.status).toMatchObject({
@@ -57,7 +57,7 @@ describe('Recovery of abandoned turns', () => {
       message: { metadata: { [RECOVERY_METADATA_KEY]: { lastHolder: dead.holderId, lastHeartbeat, attempts: 1 } } },
     });
     expect(textOf(task.status!.message!)).toContain(`${dead.holderId} sent its last heartbeat at ${lastHeartbeat}`);
-    expect(await b.recovery.recoverTask(taskNo)).toBe(false);
+    expect(await b.recovery.recoverTask(scope)).toBe(false);
   });
 
   it('O25 a resumed turn whose first save repeats the old INPUT_REQUIRED, then dies: lease there, FAILED', async () => {
@@ -128,7 +128,7 @@ describe('Recovery of abandoned turns', () => {
     expect(await b.sweeper.runOnce()).toMatchObject({ claimed: 6, failed: 5, errors: 1 });
     expect(logged).toHaveBeenCalledTimes(1);
     expect(String(logged.mock.calls[0]![0])).toMatch(
-      `Task number ${broken.taskNo} was abandoned and could not be ended: EventLogGapError`,
+      `Task ${broken.scope.taskId} was abandoned and could not be ended: EventLogGapError`,
     );
     for (const { taskNo } of running.slice(1)) {
       expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
@@ -211,7 +211,7 @@ describe('Recovery of abandoned turns', () => {
     const { scope, taskNo } = await holder.working();
     await dying.tasks.requestCancel(scope, dying.leaseRequest('cancel'));
     await expireLeases(cluster.db, taskNo);
-    const [claimed] = await dying.leases.claim({ holder: dying.holderId, ttlMs: 60_000, limit: 1, taskNo });
+    const [claimed] = await dying.leases.claim({ holder: dying.holderId, ttlMs: 60_000, limit: 1, scope });
     expect(claimed).toMatchObject({ cancelRequested: true, attempts: 1 });
     expect(await sweepExpired()).toMatchObject({ claimed: 1, canceled: 1 });
   });
@@ -221,8 +221,8 @@ describe('Recovery of abandoned turns', () => {
     const { scope, taskNo } = await dead.working();
     await expireLeases(cluster.db, taskNo);
     const requested = await canceler.tasks.requestCancel(scope, canceler.leaseRequest('cancel'));
-    expect(requested).toEqual({ outcome: 'abandoned', taskNo });
-    expect(await canceler.recovery.recoverTask(taskNo)).toBe(true);
+    expect(requested.outcome).toBe('abandoned');
+    expect(await canceler.recovery.recoverTask(scope)).toBe(true);
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status CANCELED']);
   });
 

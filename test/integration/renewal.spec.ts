@@ -1,6 +1,6 @@
-import { type DatabaseFactory, isLost, useCluster } from './cluster.fixture.js';
+import { isLost, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, INPUT_REQUIRED, message, status } from './events.fixture.js';
-import { withoutGuard } from './faults.fixture.js';
+import { type DatabaseFactory, withoutGuard } from './faults.fixture.js';
 import { expireLeases, HOLD_HERE, holdEvents, leaseRow, logOf, untilBlocked } from './rows.fixture.js';
 
 describe('Heartbeats beside everything else', () => {

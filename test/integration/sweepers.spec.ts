@@ -1,13 +1,10 @@
 import type { SweepResult } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
-import { Deferred } from '../helpers/wait.js';
 import { callContextOf, newScope, type Replica, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, inState, status } from './events.fixture.js';
-import { interceptable, type Interception, Pause, withoutGuard } from './faults.fixture.js';
+import { interceptable, type Interception, Pause, READ_TASK, withoutGuard } from './faults.fixture.js';
 import { expireLeases, HOLD_HERE, holdEvents, holdLock, leaseRow, logOf, untilBlocked } from './rows.fixture.js';
 
 const CLAIM = 'FOR UPDATE SKIP LOCKED';
-/** How a recovery reads its task. */
-const READ = /WHERE t\.task_no = \$1\s*$/;
 
 describe('Sweepers on several replicas', () => {
   const cluster = useCluster();
@@ -153,7 +150,7 @@ describe('Sweepers on several replicas', () => {
     const scope = newScope();
     const { taskNo } = await a.working(scope);
     await expireLeases(cluster.db, taskNo);
-    const pause = new Pause(READ, 'after');
+    const pause = new Pause(READ_TASK, 'after');
     faults.get().intercept = pause.intercept;
     const sweeping = b.sweeper.runOnce();
     await pause.reached;
@@ -188,18 +185,14 @@ describe('Sweepers on several replicas', () => {
     const b = cluster.replica({ database: faults.database });
     const running = await Promise.all(Array.from({ length: 12 }, () => dead.working()));
     await expireLeases(cluster.db);
-    const [reading, resumed] = [new Deferred(), new Deferred()];
-    faults.get().intercept = async (sql, run) => {
-      if (READ.test(sql)) reading.resolve();
-      if (READ.test(sql)) await resumed.promise;
-      return run();
-    };
+    const reading = new Pause(READ_TASK, 'before', 'every');
+    faults.get().intercept = reading.intercept;
     const sweeping = b.sweeper.runOnce();
-    await reading.promise;
+    await reading.reached;
     await expireLeases(cluster.db); // a whole TTL goes by, but for the heartbeat
     expect(await b.heartbeat.runOnce()).toBe(true);
     expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 0 });
-    resumed.resolve();
+    reading.resume();
     expect(await sweeping).toMatchObject({ claimed: 12, failed: 12 });
     for (const { taskNo } of running) expect((await logOf(cluster.db, taskNo)).at(-1)).toBe('status FAILED');
   });
