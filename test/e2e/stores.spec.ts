@@ -80,11 +80,11 @@ describe('An app with stores in memory', () => {
   it('two apps that share them are two replicas: ask at one, answer at the other, one stream', async () => {
     const stores = { tasks: new InMemoryTaskStore(), leases: new InMemoryLeaseStore() };
     const [a, b] = [await start(stores), await start(stores)];
-    const asked = (await send(a.client, 'hello'));
+    const asked = await send(a.client, 'hello');
     expect(stateName(asked)).toBe('INPUT_REQUIRED');
     const watcher = Recording.subscribe(b.client, asked.id);
     await watcher.task();
-    const answered = (await send(b.client, 'this', { taskId: asked.id }));
+    const answered = await send(b.client, 'this', { taskId: asked.id });
     expect(stateName(answered)).toBe('COMPLETED');
     expect((await watcher.finished()).map(summaryOf)).toEqual([
       'task INPUT_REQUIRED',
@@ -98,7 +98,7 @@ describe('An app with stores in memory', () => {
   it('a lease that runs out is swept, and the late turn changes nothing', async () => {
     const stores = { tasks: new InMemoryTaskStore(), leases: new InMemoryLeaseStore() };
     const { app, client } = await start(stores);
-    const asked = (await send(client, 'hello'));
+    const asked = await send(client, 'hello');
     AskingAgent.hold = new Deferred();
     const sender = Recording.send(client, 'go on', { taskId: asked.id });
     await sender.waitFor((response) => summaryOf(response) === 'status WORKING');
@@ -126,7 +126,7 @@ describe('A lease store that does not share the database', () => {
       cluster: { extraProviders: [{ provide: LeaseStore, useValue: leases }] },
     });
     const atA = await clientFor(a.url);
-    const asked = (await send(atA, 'hello'));
+    const asked = await send(atA, 'hello');
     expect(leases.size).toBe(0); // released after it was saved
     const sender = Recording.send(atA, 'go on', { taskId: asked.id });
     const watcher = Recording.subscribe(await clientFor(b.url), asked.id);
