@@ -83,6 +83,29 @@ describe('Replicas and their network', () => {
     await eventually(async () => ![0, before].includes(await listener('A')), { timeoutMs: 5_000 + LOAD_MS });
   });
 
+  it('O13 O53 all connections of A are killed again and again, as a failover would: it lives, nothing is lost', async () => {
+    const { a, b, database } = cluster;
+    const asked = await Promise.all(Array.from({ length: 6 }, () => send(b.client, 'ask go on?')));
+    const watchers = asked.map(({ id }, at) => Recording.subscribe([a, b][at % 2]!.client, id));
+    await Promise.all(watchers.map((recording) => recording.task()));
+    // Turns on A, with enough pauses to open connections anew: some are killed in the moment in which they open.
+    const senders = asked.map(({ id }) => Recording.send(a.client, 'stream 100 20', { taskId: id }));
+    await Promise.all(senders.map((recording) => recording.task()));
+    for (let round = 0; round < 20; round += 1) {
+      const { length } = watchers[1]!.responses;
+      await terminateBackends(database, { statements: [''], replica: 'A' });
+      await watchers[1]!.waitFor((_, at) => at > length).catch(() => undefined);
+    }
+    for (const [at, { id }] of asked.entries()) {
+      await watchers[at]!.finished();
+      const stored = await log(id);
+      expectEnded(stored, 'COMPLETED');
+      expectFollowed(watchers[at]!.responses, stored);
+      expectFollowed(await senders[at]!.finished(), stored);
+    }
+    expect(stateName(await send(a.client, 'say I am still here'))).toBe('COMPLETED');
+  });
+
   it('O17 a follow-up that was looked up before another turn and admitted after it sees what that one did', async () => {
     const { a, b } = cluster;
     const { id } = await send(b.client, 'stream 2 1\nask one?');

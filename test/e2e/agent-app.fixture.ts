@@ -105,6 +105,7 @@ export class AgentAppFixture {
         await expectNoLease(this.database);
       } finally {
         await Promise.all(this.apps.splice(0).map((app) => app.close()));
+        await this.database.query('DELETE FROM a2a_task_leases'); // what one test leaves behind is not the next one's
         for (const outcome of await Promise.allSettled(this.dataSources.splice(0))) {
           if (outcome.status === 'fulfilled' && outcome.value.isInitialized) await outcome.value.destroy();
         }

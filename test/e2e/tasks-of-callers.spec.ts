@@ -94,9 +94,11 @@ test('O43 a guard that refuses a request keeps it from the agent, in whatever fo
   const app = await fixture.start({ ...agent, cluster: { guards: [{ canActivate: () => false }] } });
   for (const path of ['/a2a/jsonrpc', '/a2a/rest/message:send']) {
     const headers = { 'content-type': 'application/json', 'a2a-version': '1.0' };
-    const response = await fetch(app.url + path, { method: 'POST', headers, body: '{}' });
-    expect(response.status).toBe(403);
-    await response.text();
+    for (const body of ['{}', '{', 'x'.repeat(11 * 1024 * 1024)]) {
+      const response = await fetch(app.url + path, { method: 'POST', headers, body });
+      expect(response.status).toBe(403);
+      await response.text();
+    }
   }
   expect((await fetch(`${app.url}/.well-known/agent-card.json`)).status).toBe(200);
 });

@@ -81,7 +81,13 @@ describe('Followers of an event log', () => {
   });
 
   it('O14 even a later number that shows before an earlier one is not delivered before it', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const faults = interceptable();
+    const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
+    let reading = 0;
+    faults.get().intercept = async (_sql, run) => {
+      reading += 1;
+      return run().finally(() => (reading -= 1));
+    };
     const { scope, taskNo } = await a.working();
     const follower = follow(b, taskNo, 1);
     const insert = `INSERT INTO a2a_task_events (task_no, version, event, commit_id) VALUES ($1, $2, $3, gen_random_uuid())`;
@@ -90,6 +96,7 @@ describe('Followers of an event log', () => {
     await cluster.db.query(insert, [taskNo, 3, encodeEvent(status(scope, COMPLETED))]);
     b.stream.changed(taskNo);
     await b.poller.runOnce();
+    await eventually(() => reading === 0); // it has seen the hole, and waits
     expect(follower.seen).toEqual([]);
     await slow.query('UPDATE a2a_tasks SET version = 3 WHERE task_no = $1', [taskNo]);
     await slow.release();

@@ -211,7 +211,7 @@ function checkCard({ agentCard, publicUrl }: ResolvedOptions): void {
   if (!agentCard || typeof agentCard !== 'object' || !agentCard.name) {
     throw ClusterOptionsError.rule('agentCard', agentCard, 'the agent needs a card with at least a name');
   }
-  if (publicUrl !== undefined && !URL.canParse(publicUrl)) {
+  if (publicUrl !== undefined && !(URL.canParse(publicUrl) && /^https?:$/.test(new URL(publicUrl).protocol))) {
     throw ClusterOptionsError.rule(
       'publicUrl',
       publicUrl,

@@ -7,7 +7,7 @@ import { a2aBodyParser } from './protocol/body-parser.js';
 import { ClusterRequestHandler } from './protocol/cluster.request-handler.js';
 import { OpenResponses } from './protocol/open-responses.js';
 import { TaskCancellation } from './protocol/task-cancellation.js';
-import { globalPrefix, TransportEndpoints } from './protocol/transport-endpoints.js';
+import { globalPrefix, prefixOf, TransportEndpoints } from './protocol/transport-endpoints.js';
 import { TurnAnswers } from './protocol/turn-answers.js';
 import { AbandonedTurnRecovery } from './recovery/abandoned-turn.recovery.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
@@ -27,7 +27,7 @@ export function protocolProviders(): Provider[] {
         const { agentCard, extendedAgentCard, cardSignature, publicUrl } = options;
         return new AgentCards(agentCard, extendedAgentCard, cardSignature, () => ({
           publicUrl,
-          prefix: globalPrefix(config),
+          prefixOf: (path) => prefixOf(config, path),
           transports,
         }));
       },

@@ -1,3 +1,5 @@
+import { inspect } from 'node:util';
+
 /**
  * The module cannot start with what it was given. The message is one line that names the option (or the missing part
  * of the app), the value found and the rule it breaks, or what to do about it.
@@ -23,5 +25,7 @@ export class ClusterOptionsError extends Error {
 
 function show(value: unknown): string {
   if (typeof value === 'function') return value.name || 'a function';
-  return typeof value === 'number' || value === undefined ? String(value) : (JSON.stringify(value) ?? typeof value);
+  const shown = inspect(value, { depth: 2, breakLength: Infinity });
+  if (typeof value !== 'string' && (typeof value !== 'object' || shown.includes('[Circular'))) return shown;
+  return JSON.stringify(value, (_key, inner: unknown) => (typeof inner === 'bigint' ? `${inner}n` : inner));
 }

@@ -8,7 +8,7 @@ const transports: TransportPaths = { jsonRpc: '/rpc', rest: '/http', agentCard: 
 const at =
   (publicUrl: string | undefined, prefix = '', paths = transports) =>
   () => ({
-    ...{ publicUrl, prefix, transports: paths },
+    ...{ publicUrl, prefixOf: () => prefix, transports: paths },
   });
 
 const urlsOf = async (cards: AgentCards): Promise<string[]> =>

@@ -18,7 +18,11 @@ export class AgentCards {
     private readonly extended: AgentCard | ExtendedAgentCardProvider | undefined,
     private readonly sign: AgentCardSignatureGenerator | undefined,
     /** Where the agent is reached; read when first needed, since the app's global prefix is set late. */
-    private readonly endpoints: () => { publicUrl: string | undefined; prefix: string; transports: TransportPaths },
+    private readonly endpoints: () => {
+      publicUrl: string | undefined;
+      prefixOf: (path: string) => string;
+      transports: TransportPaths;
+    },
   ) {}
 
   async card(): Promise<AgentCard> {
@@ -37,7 +41,7 @@ export class AgentCards {
 
 function completed(
   input: AgentCardInput,
-  endpoints: { publicUrl: string | undefined; prefix: string; transports: TransportPaths },
+  endpoints: { publicUrl: string | undefined; prefixOf: (path: string) => string; transports: TransportPaths },
 ): AgentCard {
   const card: AgentCard = { ...AgentCard.fromJSON({}), ...input };
   // Push notifications are not offered, whatever the card says: a client must not wait for what never comes.
@@ -48,19 +52,21 @@ function completed(
 
 function interfaces({
   publicUrl,
-  prefix,
+  prefixOf,
   transports,
 }: {
   publicUrl: string | undefined;
-  prefix: string;
+  prefixOf: (path: string) => string;
   transports: TransportPaths;
 }): AgentCard['supportedInterfaces'] {
-  const base = `${publicUrl?.replace(/\/+$/, '') ?? ''}${prefix}`;
+  const base = publicUrl?.replace(/\/+$/, '') ?? '';
   const bindings = [
     { path: transports.jsonRpc, protocolBinding: 'JSONRPC' },
     { path: transports.rest, protocolBinding: 'HTTP+JSON' },
   ];
   return bindings.flatMap(({ path, protocolBinding }) =>
-    path === false ? [] : [{ url: `${base}${path}`, protocolBinding, tenant: '', protocolVersion: PROTOCOL_VERSION }],
+    path === false
+      ? []
+      : [{ url: `${base}${prefixOf(path)}${path}`, protocolBinding, tenant: '', protocolVersion: PROTOCOL_VERSION }],
   );
 }

@@ -1,28 +1,40 @@
+import { finished } from 'node:stream';
 import { A2A_CONTENT_TYPE } from '@a2a-js/sdk';
 import { A2A_ERROR_CODE, RequestMalformedError, toRestErrorBody } from '@a2a-js/sdk/errors';
-import express, { type NextFunction, type Request, type RequestHandler, type Response } from 'express';
-import { below, type TransportPaths } from './transport-paths.js';
+import express, { type Request, type RequestHandler, type Response } from 'express';
+import { transportAt, type TransportName, type TransportPaths } from './transport-paths.js';
+
+/** Why a request's body could not be parsed; the controllers answer it, behind the app's guards and CORS. */
+const errors = new WeakMap<Request, unknown>();
 
 /**
  * Parses the bodies of our paths ahead of Nest's parser, which stops at 100 kB and answers in a form of its own. What
- * cannot be parsed is answered as the transport answers errors. `prefix` is read per request: apps set it late.
+ * cannot be parsed is passed on, read to its end, so that Nest's parser leaves it alone. `prefix` is read per request:
+ * apps set it late.
  */
-export function a2aBodyParser({ jsonRpc, rest, bodyLimitBytes }: TransportPaths, prefix: () => string): RequestHandler {
+export function a2aBodyParser(paths: TransportPaths, prefix: () => string): RequestHandler {
   const parse = express.json({
-    limit: bodyLimitBytes,
+    limit: paths.bodyLimitBytes,
     type: ['application/json', A2A_CONTENT_TYPE],
     strict: false,
   });
-  const serves = (path: string | false, url: string): boolean =>
-    path !== false && below(url, prefix(), path) !== undefined;
   return function a2aBodyParserMiddleware(req, res, next) {
-    const isRest = serves(rest, req.url);
-    if (!isRest && !serves(jsonRpc, req.url)) return next();
+    if (!transportAt(paths, prefix(), req.url)) return next();
     parse(req, res, (error?: unknown) => {
       if (!error) return next();
-      (isRest ? answerRest : answerJsonRpc)(error, res);
+      errors.set(req, error);
+      req.resume();
+      finished(req, { writable: false }, () => next());
     });
   };
+}
+
+/** Answers a request whose body could not be parsed as its transport answers errors. False if it could. */
+export function answeredBodyError(transport: TransportName, req: Request, res: Response): boolean {
+  const error = errors.get(req);
+  if (error === undefined) return false;
+  (transport === 'rest' ? answerRest : answerJsonRpc)(error, res);
+  return true;
 }
 
 const isTooLarge = (error: unknown): boolean => (error as { type?: string }).type === 'entity.too.large';
@@ -46,6 +58,3 @@ function answerRest(error: unknown, res: Response): void {
     .type(A2A_CONTENT_TYPE)
     .json(toRestErrorBody(new RequestMalformedError(explain(error)), status));
 }
-
-/** An Express handler's arguments. */
-export type Exchange = [req: Request, res: Response, next: NextFunction];

@@ -72,11 +72,16 @@ export function checkListTasks({ pageSize, status, statusTimestampAfter, context
   if (status !== undefined && (TaskState[status] === undefined || status === TaskState.UNRECOGNIZED)) {
     throw new RequestMalformedError(`status ${String(status)} is not a task state.`);
   }
-  if (statusTimestampAfter && Number.isNaN(Date.parse(statusTimestampAfter))) {
+  if (statusTimestampAfter && !isTime(statusTimestampAfter)) {
     throw new RequestMalformedError(`statusTimestampAfter ${statusTimestampAfter} is not an ISO 8601 time.`);
   }
   if (contextId) checkId('contextId', contextId);
 }
+
+/** ISO 8601 with a year of four digits, and a time that there is: JavaScript alone takes much else for one. */
+const isTime = (text: string): boolean =>
+  /^\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?)?$/i.test(text) &&
+  !Number.isNaN(Date.parse(text));
 
 /** At most this many of the newest messages; all where no number is given. */
 export function withHistory(task: Task, historyLength: number | undefined): Task {

@@ -3,10 +3,11 @@ import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { jsonRpcHandler, restHandler, type UserBuilder } from '@a2a-js/sdk/server/express';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { RunningTurns } from '../turns/running-turns.js';
+import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
 import type { OpenResponses } from './open-responses.js';
 import { withResponse } from './response-flow.js';
-import { below, normalizedPath, type TransportPaths } from './transport-paths.js';
+import { below, normalizedPath, type TransportName, type TransportPaths } from './transport-paths.js';
 
 /** Hands HTTP exchanges from the controllers to the SDK's transports. */
 export class TransportEndpoints {
@@ -24,7 +25,8 @@ export class TransportEndpoints {
     this.handlers = { jsonRpc: jsonRpcHandler(options), rest: restHandler(options) };
   }
 
-  handle(transport: 'jsonRpc' | 'rest', req: Request, res: Response, next: NextFunction): void {
+  handle(transport: TransportName, req: Request, res: Response, next: NextFunction): void {
+    if (answeredBodyError(transport, req, res)) return;
     if (this.running.isDraining && sendsMessage(req)) return answerDraining(transport, req, res);
     this.responses.add(res);
     const path = this.paths[transport];
@@ -42,3 +44,11 @@ export class TransportEndpoints {
 
 /** The app's global prefix as it stands in URLs. */
 export const globalPrefix = (config: ApplicationConfig): string => normalizedPath(config.getGlobalPrefix());
+
+/** The prefix of one of our paths: apps may exclude paths, or what lies below them, from it. */
+export function prefixOf(config: ApplicationConfig, path: string): string {
+  const { exclude = [] } = config.getGlobalPrefixOptions();
+  return exclude.some(({ pathRegex }) => pathRegex.test(path) || pathRegex.test(`${path}/tasks`))
+    ? ''
+    : globalPrefix(config);
+}

@@ -1,3 +1,6 @@
+/** The transports that take requests. */
+export type TransportName = 'jsonRpc' | 'rest';
+
 /** Where each transport is served, below the app's global prefix; `false`: not at all. */
 export interface TransportPaths {
   jsonRpc: string | false;
@@ -23,4 +26,13 @@ export function below(url: string, prefix: string, path: string): string | undef
       return rest.startsWith('/') ? rest : `/${rest}`;
   }
   return undefined;
+}
+
+/** The transport that serves a URL: where one path lies inside the other, the longer one. */
+export function transportAt(paths: TransportPaths, prefix: string, url: string): TransportName | undefined {
+  const serving = (['jsonRpc', 'rest'] as const).filter((name) => {
+    const path = paths[name];
+    return path !== false && below(url, prefix, path) !== undefined;
+  });
+  return serving.sort((one, other) => String(paths[other]).length - String(paths[one]).length)[0];
 }

@@ -11,7 +11,8 @@ const NAME_FIELDS = ['userName', 'username', 'sub', 'id', 'email'] as const;
 export const userFromRequest: UserBuilder = (req) => {
   const { user } = req as { user?: unknown };
   if (user === undefined || user === null || user === false) return Promise.resolve(new UnauthenticatedUser());
-  return Promise.resolve(typeof user === 'string' ? named(user) : fromObject(user as Record<string, unknown>));
+  const fields = typeof user === 'string' ? { userName: user } : (user as Record<string, unknown>);
+  return Promise.resolve(fromObject(fields));
 };
 
 function fromObject(user: Record<string, unknown>): User {
