@@ -46,9 +46,11 @@ describe('Killed replicas', () => {
     const { all } = cluster;
     const dead = all.find(({ name }) => name === 'D')!;
     const tasks = await Promise.all(Array.from({ length: 6 }, () => Recording.send(dead.client, 'work 60').task()));
+    const sweepers = [cluster.a, cluster.b, cluster.c];
+    const watchers = tasks.flatMap(({ id }) => sweepers.map(({ client }) => Recording.subscribe(client, id)));
+    await Promise.all(watchers.map((recording) => recording.task()));
     await cluster.kill('D');
     const generation = await lastGeneration();
-    const watchers = tasks.flatMap(({ id }) => cluster.all.map(({ client }) => Recording.subscribe(client, id)));
 
     for (const recording of watchers) await recording.finished(LATEST_MS);
     for (const [at, { id }] of tasks.entries()) {

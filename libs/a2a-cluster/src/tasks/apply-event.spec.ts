@@ -65,7 +65,7 @@ describe('applyEvent', () => {
       fc.asyncProperty(turn, async ({ userMessage, events }) => {
         expectSame(fold(logOf(events, userMessage)), await bySdk(events, userMessage));
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   }, 60_000);
 
@@ -77,7 +77,7 @@ describe('applyEvent', () => {
           expectSame(fold(logOf(published, userMessage)), await bySdk(published, userMessage));
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   }, 60_000);
 

@@ -41,8 +41,7 @@ export const rememberStatement = (tables: ReceiptTables): string => `
 export const forgetOrphanStatement = ({ receipts, tasks }: ReceiptTables): string => `
   DELETE FROM ${receipts} AS r
    WHERE r.tenant = $1 AND r.owner = $2 AND r.agent = $3 AND r.message_id = $4 AND r.fingerprint = $5
-     AND NOT EXISTS (SELECT FROM ${tasks} AS k WHERE k.task_no = r.task_no)
-  RETURNING r.task_no`;
+     AND NOT EXISTS (SELECT FROM ${tasks} AS k WHERE k.task_no = r.task_no)`;
 
 /** $1 tenant, $2 owner, $3 agent, $4 message id, $5 hash, $6 window. */
 export const repeatedStatement = ({ receipts, tasks }: ReceiptTables): string => `

@@ -51,7 +51,7 @@ describe('task-event.codec', () => {
       fc.property(event, (given) => {
         expectSame(decodeEvent(encodeEvent(given)), given);
       }),
-      { numRuns: 300 },
+      { numRuns: 200 },
     );
   });
 
@@ -62,7 +62,7 @@ describe('task-event.codec', () => {
         expect(text).not.toContain('\0');
         expect(Buffer.from(text, 'utf8').toString('utf8')).toBe(text);
       }),
-      { numRuns: 300 },
+      { numRuns: 200 },
     );
   });
 

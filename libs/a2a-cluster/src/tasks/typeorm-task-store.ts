@@ -109,7 +109,8 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       if (!row || !(await this.doneVersion(tx, Number(row.taskNo), commitId, 0))) {
         const first = receipt && (await this.repeated(tx, scope, receipt));
         if (first !== undefined) throw new MessageRepeatedError(first);
-        if (!row && receipt && (await this.forgetOrphan(tx, scope, receipt))) return undefined;
+        // The receipt that stood in the way has run out meanwhile, or its task was deleted.
+        if (!row && receipt) return void (await this.forgetOrphan(tx, scope, receipt));
         throw new ConcurrentTaskModificationError(scope.taskId, 0);
       }
       if (lease && !madeLease(row, lease)) throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
@@ -355,9 +356,9 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     tx: SqlExecutor,
     { tenant, owner }: TaskScope,
     { messageId, fingerprint }: MessageReceipt,
-  ): Promise<boolean> {
+  ): Promise<void> {
     const params = [tenant, owner, this.agent, messageId, fingerprint];
-    return (await tx.query(receipts.forgetOrphanStatement(this.tables), params)).length > 0;
+    await tx.query(receipts.forgetOrphanStatement(this.tables), params);
   }
 
   private async remember(
