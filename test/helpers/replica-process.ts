@@ -129,7 +129,7 @@ export class ReplicaProcess {
   }
 
   /** Asks it to shut down (SIGTERM) and returns its exit code, null if a signal ended it after all. */
-  async stop(timeoutMs = 20_000): Promise<number | null> {
+  async stop(timeoutMs = 60_000): Promise<number | null> {
     this.child.kill('SIGTERM');
     const { code } = await within(this.exited, timeoutMs, () => `${this.name} ends after SIGTERM\n${this.tail()}`);
     return code;

@@ -25,7 +25,9 @@ export class ClusterDatabase implements SqlExecutor {
      * well within the time to live of a lease.
      */
     readonly maxTransactionMs: number = maxTimeoutMs,
-  ) {}
+  ) {
+    surviveLostClients(poolOf(dataSource));
+  }
 
   /** One statement in a transaction of its own: one round trip. */
   query<R extends object>(sql: string, params: unknown[] = [], timeoutMs = this.maxTimeoutMs): Promise<R[]> {
@@ -36,7 +38,7 @@ export class ClusterDatabase implements SqlExecutor {
    * Several statements in one READ COMMITTED transaction. The server itself ends it at `timeoutMs`, so that a frozen
    * process does not keep its row locks: a lease that has run out must stay claimable.
    */
-  async transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs = this.maxTransactionMs): Promise<T> {
+  async transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs = this.maxTimeoutMs): Promise<T> {
     const bound = Math.max(1, Math.floor(Math.min(timeoutMs, this.maxTransactionMs)));
     let committing = false;
     const transact = async (runner: QueryRunner): Promise<T> => {
@@ -56,7 +58,8 @@ export class ClusterDatabase implements SqlExecutor {
       }
     };
     try {
-      return await this.withConnection(bound, transact);
+      // The wait for a connection is none of the server's: it counts against our own bound only.
+      return await this.withConnection(timeoutMs, transact);
     } catch (error) {
       throw committing && isPassing(error) ? new CommitOutcomeUnknownError(error) : error;
     }
@@ -64,8 +67,7 @@ export class ClusterDatabase implements SqlExecutor {
 
   /** A connection beside the pool, with the pool's own settings. */
   dedicated(onConnected?: (client: Client) => Promise<void>, onLost?: (error: Error) => void): DedicatedConnection {
-    const pool = (this.dataSource.driver as unknown as { master: Pool & { Client: new (config: object) => Client } })
-      .master;
+    const pool = poolOf(this.dataSource)!;
     const config: object = { keepAlive: true, ...withPassword(pool.options) };
     return new DedicatedConnection(() => new pool.Client(config), onConnected, onLost);
   }
@@ -107,6 +109,24 @@ export class ClusterDatabase implements SqlExecutor {
       clearTimeout(timer);
     }
   }
+}
+
+type PgPool = Pool & { Client: new (config: object) => Client };
+
+/** TypeORM's own pool of the pg driver; none before the DataSource is initialized. */
+const poolOf = ({ driver }: DataSource): PgPool | undefined => (driver as unknown as { master?: PgPool }).master;
+
+const ignore = (): void => undefined;
+
+/**
+ * pg-pool takes its error listener off a client that it hands out, and TypeORM adds its own a moment later. A connection
+ * that the server ends in between (failover, pg_terminate_backend) would end the process: an 'error' that nobody hears.
+ * The statement that is then sent fails in any case.
+ */
+function surviveLostClients(pool: PgPool | undefined): void {
+  pool?.on('acquire', (client) => {
+    if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
+  });
 }
 
 async function rowsOf<R extends object>(runner: QueryRunner, sql: string, params: unknown[]): Promise<R[]> {
