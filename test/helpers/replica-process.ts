@@ -62,7 +62,7 @@ export class ReplicaProcess {
     for (let attempt = 1; ; attempt += 1) {
       const replica = ReplicaProcess.spawn(name, env);
       try {
-        const [, url] = await replica.waitForLine(/^replica \S+ serves (http\S+)/, 20_000);
+        const [, url] = await replica.waitForLine(/^replica \S+ serves (http\S+)/, 60_000);
         replica.baseUrl = url;
         return replica;
       } catch (error) {
