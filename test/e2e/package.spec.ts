@@ -16,7 +16,9 @@ describe('The package', () => {
 
   it('npm pack gives one that imports as it is published, with types, README and licence', async () => {
     const library = join(root, 'libs/a2a-cluster');
-    const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: library });
+    const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts=false', '--pack-destination', folder], {
+      cwd: library,
+    });
     const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
     const paths = files.map(({ path }) => path);
     expect(paths).toEqual(expect.arrayContaining(['README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts']));
