@@ -124,9 +124,11 @@ const ignore = (): void => undefined;
  * The statement that is then sent fails in any case.
  */
 function surviveLostClients(pool: PgPool | undefined): void {
-  pool?.on('acquire', (client) => {
-    if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
-  });
+  if (pool && !pool.listeners('acquire').includes(hearErrors)) pool.on('acquire', hearErrors);
+}
+
+function hearErrors(client: Client): void {
+  if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
 }
 
 async function rowsOf<R extends object>(runner: QueryRunner, sql: string, params: unknown[]): Promise<R[]> {
