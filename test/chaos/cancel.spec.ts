@@ -119,9 +119,11 @@ describe('Cancel across replicas', () => {
   it('O54 cancel while the holder commits without pause: CANCELED within the bound', async () => {
     const { a, b, c } = cluster;
     for (const canceler of [b, a]) {
-      const sender = Recording.send(a.client, 'stream 1000000 0');
-      const { id } = await sender.task();
+      // Subscribed before it grows: the SDK's client takes no snapshot of more than 4 MiB.
+      const { id } = (await send(a.client, 'ask ready?')) as Task;
       const watcher = Recording.subscribe(c.client, id);
+      await watcher.task();
+      const sender = Recording.send(a.client, 'stream 1000000 0', { taskId: id });
       await watcher.waitFor((response, at) => at > 300 && summaryOf(response).startsWith('artifact'));
 
       const since = performance.now();
