@@ -120,7 +120,7 @@ describe('Cancel across replicas', () => {
     const { a, b, c } = cluster;
     for (const canceler of [b, a]) {
       // Subscribed before it grows: the SDK's client takes no snapshot of more than 4 MiB.
-      const { id } = (await send(a.client, 'ask ready?')) as Task;
+      const { id } = await send(a.client, 'ask ready?');
       const watcher = Recording.subscribe(c.client, id);
       await watcher.task();
       const sender = Recording.send(a.client, 'stream 1000000 0', { taskId: id });
