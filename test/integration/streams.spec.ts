@@ -11,6 +11,7 @@ import {
   status,
   summaryOf,
   textOf,
+  WORKING,
 } from './events.fixture.js';
 import { connectionReset, interceptable } from './faults.fixture.js';
 import { HOLD_HERE, holdEvents, holdLock, logOf, untilBlocked } from './rows.fixture.js';
@@ -275,5 +276,18 @@ describe('Followers of an event log', () => {
     await a.stream.close();
     await other.end();
     expect(other.seen).toEqual(['1 task WORKING']);
+  });
+
+  it('I5 closing cuts nobody off from what is committed here, however slowly he reads', async () => {
+    const a = cluster.replica();
+    const { scope, loop, turn, taskNo } = await a.working();
+    const slow = a.stream.follow(taskNo, 0, new AbortController().signal);
+    const first = await slow.next();
+    for (const said of ['one', 'two']) loop.add(status(scope, WORKING, said));
+    await turn.flush();
+    await a.stream.close();
+    const seen = [first.value as VersionedTaskEvent];
+    for await (const event of slow) seen.push(event);
+    expect(versions(seen)).toEqual([1, 2, 3]);
   });
 });

@@ -24,7 +24,7 @@ export abstract class TaskEventStream {
   /** Registers for wake-ups from elsewhere. They are hints: losing one costs at most the poll interval. */
   abstract onWakeup(listener: WakeupListener): void;
 
-  /** Aborts when the streams are closed: no follower hears anything any more. */
+  /** Aborts when the streams are closed: followers are given what this replica has committed, and nothing more. */
   abstract readonly closed: AbortSignal;
 
   /** Ends all streams and closes what feeds them. */

@@ -56,12 +56,16 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     const task = this.enter(taskNo);
     let cursor = fromVersion;
     let read = -1; // how many wake-ups had come when the database was last asked
+    let until = Infinity;
     try {
-      while (!stop.aborted) {
+      while (!signal.aborted) {
+        // Closing cuts nobody off from what this replica knows of already: the end of a turn that it stopped is in it.
+        if (this.closed.aborted) until = Math.min(until, task.knownVersion);
+        if (cursor >= until) return;
         let events = task.recent(cursor);
         if (events.length === 0) {
           if (read === task.wakeups) {
-            if (task.deleted) return;
+            if (task.deleted || this.closed.aborted) return;
             await untilWakeup(task, stop);
             continue;
           }
@@ -73,7 +77,7 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
           yield event;
           cursor = Math.max(cursor, event.version);
           if (isTerminal(stateSetBy(event.event) ?? 0)) return;
-          if (stop.aborted) return;
+          if (signal.aborted) return;
         }
       }
     } finally {

@@ -28,7 +28,7 @@ export class InMemoryTaskEventStream extends TaskEventStream {
     signal: AbortSignal,
   ): AsyncGenerator<VersionedTaskEvent, void> {
     let cursor = fromVersion;
-    while (!signal.aborted && !this.closed.aborted) {
+    while (!signal.aborted) {
       // Listening first: what is written between the read and the wait is not missed.
       const change = this.nextChange(taskNo, signal);
       try {
@@ -38,7 +38,9 @@ export class InMemoryTaskEventStream extends TaskEventStream {
           cursor = event.version;
           if (isTerminal(stateSetBy(event.event) ?? 0)) return;
         }
-        if (events.length === 0) await change.happened;
+        if (events.length > 0) continue;
+        if (this.closed.aborted) return;
+        await change.happened;
       } finally {
         change.forget();
       }
