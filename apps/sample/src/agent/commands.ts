@@ -50,7 +50,9 @@ export async function runCommand(command: Command, context: CommandContext): Pro
       return 'ends';
     case 'auth':
       publisher.status(TaskState.TASK_STATE_AUTH_REQUIRED, 'who are you?');
-      return 'ends';
+      if (command.seconds === undefined) return 'ends';
+      await pause(command.seconds * 1000, undefined, { signal: turn.signal });
+      return 'goes on';
     case 'throw':
       throw new Error(command.text);
     case 'exit':

@@ -10,6 +10,7 @@ describe('parseScript', () => {
     ['stream 2 0 1000', { name: 'stream', chunks: 2, intervalMs: 0, bytes: 1000 }],
     ['ask which colour?', { name: 'ask', text: 'which colour?' }],
     ['auth', { name: 'auth' }],
+    ['auth 1.5', { name: 'auth', seconds: 1.5 }],
     ['throw it away', { name: 'throw', text: 'it away' }],
     ['exit', { name: 'exit' }],
     ['reply done', { name: 'reply', text: 'done' }],
@@ -42,6 +43,7 @@ describe('parseScript', () => {
     ['stream 5', 'stream N MS [BYTES]: MS must be a whole number from 0 to 60000, got ""'],
     ['stream 5 10 x', 'stream N MS [BYTES]: BYTES must be a whole number from 0 to 1000000, got "x"'],
     ['stream 5 10 2 1', 'stream N MS [BYTES]: takes three numbers at most, got "5 10 2 1"'],
+    ['auth soon', 'auth [SECONDS]: SECONDS must be a number from 0 to 86400, got "soon"'],
     ['say', 'say TEXT: says nothing'],
     ['exit 1', 'exit: takes no argument, got "1"'],
   ])('refuses %j in one line, whatever comes before', (line, message) => {

@@ -3,7 +3,8 @@ export type Command =
   | { readonly name: 'say' | 'ask' | 'throw' | 'reply' | 'echo'; readonly text: string }
   | { readonly name: 'work' | 'deaf' | 'block'; readonly seconds: number }
   | { readonly name: 'stream'; readonly chunks: number; readonly intervalMs: number; readonly bytes: number }
-  | { readonly name: 'auth' | 'exit' };
+  | { readonly name: 'auth'; readonly seconds?: number }
+  | { readonly name: 'exit' };
 
 /** A command whose arguments cannot be used. The message is one line: command, argument, rule, value. */
 export class ScriptError extends Error {
@@ -31,7 +32,7 @@ const PARSERS: Readonly<Record<string, (args: string) => Command>> = {
   deaf: (args) => ({ name: 'deaf', seconds: readSeconds('deaf SECONDS', args) }),
   block: (args) => ({ name: 'block', seconds: readSeconds('block SECONDS', args) }),
   stream: readStream,
-  auth: (args) => readNothing('auth', args),
+  auth: readAuth,
   exit: (args) => readNothing('exit', args),
 };
 
@@ -68,6 +69,10 @@ function readStream(args: string): Command {
   };
 }
 
+function readAuth(args: string): Command {
+  return args === '' ? { name: 'auth' } : { name: 'auth', seconds: readSeconds('auth [SECONDS]', args) };
+}
+
 function readSeconds(usage: string, args: string): number {
   return readNumber(usage, 'SECONDS', args, DAY_SECONDS, DECIMAL);
 }
@@ -83,7 +88,7 @@ function readText(usage: string, args: string): string {
   throw new ScriptError(`${usage}: says nothing`);
 }
 
-function readNothing(name: 'auth' | 'exit', args: string): Command {
+function readNothing(name: 'exit', args: string): Command {
   if (args === '') return { name };
   throw new ScriptError(`${name}: takes no argument, got ${JSON.stringify(args)}`);
 }

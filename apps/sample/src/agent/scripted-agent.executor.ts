@@ -62,7 +62,8 @@ async function runScript(request: RequestContext, context: CommandContext): Prom
   for (const command of script) {
     if ((await runCommand(command, context)) === 'ends') return;
   }
-  publisher.status(TaskState.TASK_STATE_COMPLETED);
+  // An `auth` with nothing after it leaves the task to its user.
+  if (script.at(-1)?.name !== 'auth') publisher.status(TaskState.TASK_STATE_COMPLETED);
 }
 
 function readScript(request: RequestContext): Command[] | ScriptError {
