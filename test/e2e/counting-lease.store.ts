@@ -50,6 +50,14 @@ export class CountingLeaseStore extends LeaseStore {
     return true;
   }
 
+  override handOver(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
+  override putBack(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
   override inspect(): Promise<{ cancelRequested: number[]; lost: number[] }> {
     this.calls.inspect += 1;
     return Promise.resolve({ cancelRequested: [], lost: [] });

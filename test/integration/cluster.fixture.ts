@@ -5,14 +5,19 @@ import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
 import { sqlName } from '../../libs/a2a-cluster/src/database/table-names.js';
+import { EffectEntity } from '../../libs/a2a-cluster/src/effects/effect.entity.js';
+import { FencedTransactions } from '../../libs/a2a-cluster/src/effects/fenced-transactions.js';
+import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/effects/typeorm-effect-store.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { Heartbeat, type LeaseTimes } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
-import type { LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
+import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
 import { LeaseEntity } from '../../libs/a2a-cluster/src/leases/lease.entity.js';
 import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';
 import { PushConfigEntity } from '../../libs/a2a-cluster/src/push/push-config.entity.js';
 import { AbandonedTaskSweeper } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
-import { AbandonedTurnRecovery } from '../../libs/a2a-cluster/src/recovery/abandoned-turn.recovery.js';
+import { AbandonedTurnRecovery, type Claim } from '../../libs/a2a-cluster/src/recovery/abandoned-turn.recovery.js';
+import type { ReExecution } from '../../libs/a2a-cluster/src/recovery/re-execution.js';
+import type { SweeperOptions } from '../../libs/a2a-cluster/src/recovery/sweeper-options.js';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
 import { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/streams/typeorm-task-event-stream.js';
 import { MessageReceiptEntity } from '../../libs/a2a-cluster/src/tasks/message-receipt.entity.js';
@@ -35,6 +40,9 @@ import { releaseHolds } from './rows.fixture.js';
 /** Long enough that nothing expires or gives up by itself: leases expire because a test says so, in SQL. */
 const TIMES: LeaseTimes = { heartbeatIntervalMs: 20_000, ttlMs: 60_000 };
 const TIMEOUT_MS = 15_000;
+
+/** Without an app there is no executor to run a turn again with; the policy here is `fail`. */
+const NO_RE_EXECUTION = { isOpen: false } as ReExecution;
 
 export interface ReplicaOptions {
   agent?: string;
@@ -59,6 +67,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     leases: sqlName(dataSource, LeaseEntity),
     pushConfigs: sqlName(dataSource, PushConfigEntity),
     receipts: sqlName(dataSource, MessageReceiptEntity),
+    effects: sqlName(dataSource, EffectEntity),
   };
   const holderId = `replica-${randomUUID().slice(0, 8)}`;
   const leases = new TypeOrmLeaseStore(database, tables, agent, TIMEOUT_MS);
@@ -68,16 +77,24 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     ...{ notify, timeoutMs: TIMEOUT_MS, tasksTable: tables.tasks },
   });
   const heartbeat = new Heartbeat(leases, holderId, times);
-  const recovery = new AbandonedTurnRecovery(tasks, leases, stream, heartbeat);
-  const sweeper = new AbandonedTaskSweeper(leases, recovery, heartbeat, {
-    ...{ intervalMs: 1_000, batchSize, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
-  });
+  const effects = new TypeOrmEffectStore(database, tables, true);
+  const transactions = new FencedTransactions(database, tables);
+  const sweeperOptions: SweeperOptions = {
+    ...{ intervalMs: 1_000, batchSize, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4, backoffMs: 0 },
+  };
+  const recovery = new AbandonedTurnRecovery(
+    ...([tasks, leases, effects, stream, heartbeat, NO_RE_EXECUTION, sweeperOptions, agent] as const),
+  );
+  const sweeper = new AbandonedTaskSweeper(recovery, sweeperOptions);
   const admission = new TurnAdmission(tasks, stream, heartbeat, defaultContextCodec, {
     ...{ maxTurnDurationMs: Infinity, unfinishedTurn: 'fail', drainTimeoutMs: 0, cancelTimeoutMs: 1_000 },
     maxQueuedBytes: 64 * 1024 * 1024,
   });
   admission.onAbandoned((scope) => recovery.recoverTask(scope));
-  const parts = { database, tables, holderId, leases, tasks, poller, stream, heartbeat, recovery, sweeper, admission };
+  const parts = {
+    ...{ database, tables, holderId, leases, tasks, poller, stream, heartbeat, recovery, sweeper, admission },
+    ...{ effects, transactions },
+  };
 
   /** A turn as the runner starts one, up to the point where its executor would be called. */
   const startTurn = async (scope: TaskScope, said: Message, followUp = false): Promise<TurnExecution> => {
@@ -86,7 +103,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     const callContext = callContextOf(scope);
     const execution = new TurnExecution(
       { kind: 'message', scope, contextId: `context of ${taskId}`, callContext, request, receipt: undefined, followUp },
-      () => Promise.resolve(),
+      { effects, transactions, cancel: () => Promise.resolve() },
     );
     await admission.admit(execution);
     return execution;
@@ -129,6 +146,15 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
       return { scope, taskNo: made.taskNo, taskId: scope.taskId };
     },
     leaseRequest,
+    /** A lease that was claimed here, as the recovery takes it. */
+    claimOf: (claimed: ClaimedLease): Claim => {
+      const sentAt = performance.now();
+      const held = heartbeat.hold(claimed.generation, sentAt, {
+        onLost: () => undefined,
+        onCancelRequested: () => undefined,
+      });
+      return { claimed, held, sentAt, slot: undefined };
+    },
     async close(): Promise<void> {
       await sweeper.stop();
       await poller.stop();

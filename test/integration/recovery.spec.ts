@@ -128,7 +128,7 @@ describe('Recovery of abandoned turns', () => {
     expect(await b.sweeper.runOnce()).toMatchObject({ claimed: 6, failed: 5, errors: 1 });
     expect(logged).toHaveBeenCalledTimes(1);
     expect(String(logged.mock.calls[0]![0])).toMatch(
-      `Task ${broken.scope.taskId} was abandoned and could not be ended: EventLogGapError`,
+      `Task ${broken.scope.taskId} was abandoned and could not be recovered: EventLogGapError`,
     );
     for (const { taskNo } of running.slice(1)) {
       expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
@@ -212,7 +212,7 @@ describe('Recovery of abandoned turns', () => {
     await dying.tasks.requestCancel(scope, dying.leaseRequest('cancel'));
     await expireLeases(cluster.db, taskNo);
     const [claimed] = await dying.leases.claim({ holder: dying.holderId, ttlMs: 60_000, limit: 1, scope });
-    expect(claimed).toMatchObject({ cancelRequested: true, attempts: 1 });
+    expect(claimed).toMatchObject({ cancelRequested: true, attempt: 2 });
     expect(await sweepExpired()).toMatchObject({ claimed: 1, canceled: 1 });
   });
 

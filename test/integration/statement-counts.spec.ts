@@ -98,7 +98,7 @@ describe('What a turn costs in statements', () => {
     expect(await statementsOf(() => b.sweeper.runOnce())).toEqual([expect.stringContaining('SKIP LOCKED')]);
     await Promise.all([dead.working(), dead.working()]);
     await expireLeases(cluster.db);
-    expect(await statementsOf(() => b.sweeper.runOnce())).toHaveLength(1 + 2 * 2);
+    expect(await statementsOf(() => b.sweeper.runOnce())).toHaveLength(1 + 3 * 2);
   });
 
   it('I5 one poll looks after all followed tasks in one round trip', async () => {

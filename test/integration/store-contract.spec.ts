@@ -85,7 +85,7 @@ describe.each(PAIRS)('The contract of stores: %s', (pair) => {
     expect(await claimOne(scope)).toBeUndefined();
     await expire(scope);
     const claimed = await claimOne(scope);
-    expect(claimed).toMatchObject({ scope, lastHolder: 'A', attempts: 1, kind: 'message', admittedVersion: 0 });
+    expect(claimed).toMatchObject({ scope, lastHolder: 'A', attempt: 2, kind: 'message', admittedVersion: 0 });
     expect(claimed!.generation).toBeGreaterThan(generation!);
     expect(await leases.renew('A', [generation!, claimed!.generation], 60_000)).toEqual([]);
     expect(await leases.release(generation!)).toBe(false);

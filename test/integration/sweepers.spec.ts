@@ -41,9 +41,7 @@ describe('Sweepers on several replicas', () => {
     const { taskNo } = await dead.working();
     await expireLeases(cluster.db, taskNo);
     const results = await sweepAll(sweepersAtOnce(8));
-    expect(results.filter(({ claimed }) => claimed > 0)).toEqual([
-      { claimed: 1, failed: 1, canceled: 0, dropped: 0, lost: 0, errors: 0 },
-    ]);
+    expect(results.filter(({ claimed }) => claimed > 0)).toMatchObject([{ claimed: 1, failed: 1, lost: 0, errors: 0 }]);
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
   });

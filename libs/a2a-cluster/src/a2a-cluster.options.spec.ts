@@ -24,7 +24,10 @@ describe('Options', () => {
     expect(resolveOptions(required)).toEqual({
       ...required,
       leases: { heartbeatIntervalMs: 30_000, ttlMs: 120_000 },
-      sweeper: { intervalMs: 30_000, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
+      sweeper: {
+        ...{ intervalMs: 30_000, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
+        backoffMs: 1_000,
+      },
       streams: { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000 },
       turns: {
         maxTurnDurationMs: 86_400_000,
@@ -107,6 +110,7 @@ describe('Options', () => {
       .map((option): [string, unknown] => [option, Infinity]),
     ['leases.ttlMs', 120_000n],
     ['sweeper.policy', 'ignore'],
+    ['sweeper.backoffMs', -1],
     ['turns.unfinishedTurn', 'wait'],
     ['publicUrl', ''],
     ['publicUrl', 'agent.example.com'],

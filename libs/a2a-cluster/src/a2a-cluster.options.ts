@@ -55,7 +55,9 @@ export interface A2AClusterOptions {
    * use, since a false alarm costs a task. `false`: no leases and no sweeper, for a single replica.
    */
   leases?: Partial<LeaseTimes> | false;
-  /** Defaults: intervalMs 30 000, batchSize 100, policy `fail`, maxAttempts 3, maxConcurrentRecoveries 4. */
+  /**
+   * Defaults: intervalMs 30 000, batchSize 100, policy `fail`, maxAttempts 3, maxConcurrentRecoveries 4, backoffMs 1 000.
+   */
   sweeper?: Partial<SweeperOptions>;
   streams?: {
     /** What a lost wake-up costs at most. Default: 1 000. */
@@ -152,7 +154,8 @@ const LEASE_DEFAULTS: LeaseTimes = { heartbeatIntervalMs: 30_000, ttlMs: 120_000
 export const DEFAULT_SWEEP_MS = 30_000;
 
 const SWEEPER_DEFAULTS: SweeperOptions = {
-  ...{ intervalMs: DEFAULT_SWEEP_MS, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
+  ...{ intervalMs: DEFAULT_SWEEP_MS, batchSize: 100, policy: 'fail' },
+  ...{ maxAttempts: 3, maxConcurrentRecoveries: 4, backoffMs: 1_000 },
 };
 const STREAM_DEFAULTS = { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000 };
 const TURN_DEFAULTS: ResolvedOptions['turns'] = {
@@ -194,7 +197,10 @@ function check(options: ResolvedOptions): void {
     requireWhole('sweeper.batchSize', sweeper.batchSize, 1, 10_000);
     requireWhole('sweeper.maxAttempts', sweeper.maxAttempts, 1, 1_000_000);
     requireWhole('sweeper.maxConcurrentRecoveries', sweeper.maxConcurrentRecoveries, 1, 1_000_000);
-    requireOneOf('sweeper.policy', sweeper.policy, ['fail']);
+    requireWhole('sweeper.backoffMs', sweeper.backoffMs, 0, MAX_TIMER_MS);
+    if (typeof sweeper.policy !== 'function') {
+      requireOneOf('sweeper.policy', sweeper.policy, ['fail', 're-execute'], ' or a function');
+    }
   }
   requireDuration('streams.pollIntervalMs', streams.pollIntervalMs);
   if (streams.retentionMs !== Infinity) requireDuration('streams.retentionMs', streams.retentionMs);
@@ -235,7 +241,8 @@ function requireWhole(option: string, value: unknown, min: number, max: number):
   throw ClusterOptionsError.rule(option, value, `it must be a whole number from ${min} to ${max}`);
 }
 
-function requireOneOf(option: string, value: unknown, allowed: string[]): void {
+function requireOneOf(option: string, value: unknown, allowed: string[], orElse = ''): void {
   if (typeof value === 'string' && allowed.includes(value)) return;
-  throw ClusterOptionsError.rule(option, value, `it must be one of ${allowed.map((one) => `'${one}'`).join(', ')}`);
+  const named = allowed.map((one) => `'${one}'`).join(', ');
+  throw ClusterOptionsError.rule(option, value, `it must be one of ${named}${orElse}`);
 }

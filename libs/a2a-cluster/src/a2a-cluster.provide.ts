@@ -15,6 +15,9 @@ export const MIN_STATEMENT_TIMEOUT_MS = 2_000;
 /** The task store with the leases about it: what the library itself uses. */
 export const LEASED_TASKS = Symbol('A2A_CLUSTER_LEASED_TASKS');
 
+/** The ledger of effects with the leases about it: what the library itself uses. */
+export const LEASED_EFFECTS = Symbol('A2A_CLUSTER_LEASED_EFFECTS');
+
 /** @internal Parses the bodies of our paths. */
 export const BODY_PARSER = Symbol('A2A_CLUSTER_BODY_PARSER');
 

@@ -14,6 +14,7 @@ import {
 import { requireUsable } from './a2a-cluster.schema-check.js';
 import { ClusterDatabase } from './database/cluster-database.js';
 import { DatabaseAccess } from './database/database-access.js';
+import { EffectStore } from './effects/effect-store.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
@@ -37,7 +38,7 @@ import { turnProviders } from './a2a-cluster.turn-providers.js';
 /** The dynamic module: what is in `extras` decides its shape, all else is decided when the options are there. */
 export function clusterModule(definition: DynamicModule, extras: A2AClusterStaticOptions): DynamicModule {
   const parts = staticParts(extras);
-  const stores = [LeaseStore, VersionedTaskStore, TaskEventStream];
+  const stores = [LeaseStore, VersionedTaskStore, TaskEventStream, EffectStore];
   return {
     ...definition,
     global: extras.isGlobal ?? false,

@@ -1,18 +1,22 @@
 import type { Provider } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { RESOLVED_OPTIONS } from './a2a-cluster.constants.js';
+import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
 import { DEFAULT_SWEEP_MS, type ResolvedOptions } from './a2a-cluster.options.js';
+import type { EffectStore } from './effects/effect-store.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
 import { AbandonedTaskSweeper } from './recovery/abandoned-task.sweeper.js';
 import { AbandonedTurnRecovery } from './recovery/abandoned-turn.recovery.js';
 import { InterruptedTaskTimeout } from './recovery/interrupted-task.timeout.js';
+import { ReExecution } from './recovery/re-execution.js';
 import { SweepTrigger } from './recovery/sweep-trigger.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
+import { scopeResolver } from './tasks/task-scope.js';
 import { VersionedTaskStore } from './tasks/task-store.js';
 import { TurnAdmission } from './turns/turn-admission.js';
-import { provide, LEASED_TASKS } from './a2a-cluster.provide.js';
+import { TurnRunner } from './turns/turn-runner.js';
+import { LEASED_EFFECTS, LEASED_TASKS, provide, type StaticParts } from './a2a-cluster.provide.js';
 
 /** What ends the turns of replicas that died; nothing where leases are off. */
 export function recoveryProviders(): Provider[] {
@@ -22,26 +26,32 @@ export function recoveryProviders(): Provider[] {
       (
         tasks: VersionedTaskStore,
         leases: LeaseStore,
+        effects: EffectStore,
         stream: TaskEventStream,
         heartbeat: Heartbeat | null,
         admission: TurnAdmission,
+        runner: TurnRunner,
+        { sweeper, contextCodec, ownerResolver }: ResolvedOptions,
+        { agentId }: StaticParts,
       ) => {
-        if (!heartbeat) return null;
-        const recovery = new AbandonedTurnRecovery(tasks, leases, stream, heartbeat);
+        if (!heartbeat || !sweeper) return null;
+        const reExecution = new ReExecution(runner, tasks, contextCodec, scopeResolver(ownerResolver));
+        const recovery = new AbandonedTurnRecovery(
+          ...([tasks, leases, effects, stream, heartbeat, reExecution, sweeper, agentId] as const),
+        );
         admission.onAbandoned((scope) => recovery.recoverTask(scope));
         return recovery;
       },
-      [LEASED_TASKS, LeaseStore, TaskEventStream, Heartbeat, TurnAdmission],
+      [
+        ...[LEASED_TASKS, LeaseStore, LEASED_EFFECTS, TaskEventStream, Heartbeat],
+        ...[TurnAdmission, TurnRunner, RESOLVED_OPTIONS, STATIC_OPTIONS],
+      ],
     ),
     provide(
       AbandonedTaskSweeper,
-      (
-        leases: LeaseStore,
-        recovery: AbandonedTurnRecovery | null,
-        heartbeat: Heartbeat | null,
-        { sweeper }: ResolvedOptions,
-      ) => (recovery && heartbeat && sweeper ? new AbandonedTaskSweeper(leases, recovery, heartbeat, sweeper) : null),
-      [LeaseStore, AbandonedTurnRecovery, Heartbeat, RESOLVED_OPTIONS],
+      (recovery: AbandonedTurnRecovery | null, { sweeper }: ResolvedOptions) =>
+        recovery && sweeper ? new AbandonedTaskSweeper(recovery, sweeper) : null,
+      [AbandonedTurnRecovery, RESOLVED_OPTIONS],
     ),
     provide(
       InterruptedTaskTimeout,

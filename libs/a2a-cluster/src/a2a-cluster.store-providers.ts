@@ -5,6 +5,12 @@ import { ClusterDatabase } from './database/cluster-database.js';
 import { DatabaseAccess } from './database/database-access.js';
 import { newReplicaId } from './database/replica-id.js';
 import { sqlName } from './database/table-names.js';
+import { EffectEntity } from './effects/effect.entity.js';
+import { EffectStore } from './effects/effect-store.js';
+import { FencedTransactions } from './effects/fenced-transactions.js';
+import { NoEffectStore } from './effects/no-effect-store.js';
+import { OrderedEffectStore } from './effects/ordered-effect-store.js';
+import { TypeOrmEffectStore } from './effects/typeorm-effect-store.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
@@ -22,7 +28,13 @@ import { VersionedTaskStore } from './tasks/task-store.js';
 import { TaskEventEntity } from './tasks/task-event.entity.js';
 import { TaskEntity } from './tasks/task.entity.js';
 import { TypeOrmTaskStore } from './tasks/typeorm-task-store.js';
-import { provide, type StaticParts, LEASED_TASKS, MIN_STATEMENT_TIMEOUT_MS } from './a2a-cluster.provide.js';
+import {
+  provide,
+  type StaticParts,
+  LEASED_EFFECTS,
+  LEASED_TASKS,
+  MIN_STATEMENT_TIMEOUT_MS,
+} from './a2a-cluster.provide.js';
 
 /** Leases, tasks, streams and what keeps them: the database's, unless `extraProviders` replace them. */
 export function storeProviders(): Provider[] {
@@ -32,6 +44,7 @@ export function storeProviders(): Provider[] {
     leases: sqlName(dataSource, LeaseEntity),
     pushConfigs: sqlName(dataSource, PushConfigEntity),
     receipts: sqlName(dataSource, MessageReceiptEntity),
+    effects: sqlName(dataSource, EffectEntity),
   });
   return [
     provide(
@@ -52,6 +65,30 @@ export function storeProviders(): Provider[] {
       [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
     ),
     provide(LEASED_TASKS, leasedTasks, [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS]),
+    provide(
+      EffectStore,
+      (tasks: VersionedTaskStore, leases: LeaseStore) =>
+        tasks instanceof TypeOrmTaskStore
+          ? new TypeOrmEffectStore(tasks.database, tables(tasks.database), leases.sharesTransactions(tasks))
+          : new NoEffectStore(),
+      [VersionedTaskStore, LeaseStore],
+    ),
+    provide(
+      LEASED_EFFECTS,
+      (effects: EffectStore, leases: LeaseStore, options: ResolvedOptions) =>
+        !options.leases || leases.sharesTransactions(effects) ? effects : new OrderedEffectStore(effects, leases),
+      [EffectStore, LeaseStore, RESOLVED_OPTIONS],
+    ),
+    provide(
+      FencedTransactions,
+      (tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions) => {
+        const fenced = !options.leases || leases.sharesTransactions(tasks);
+        return fenced && tasks instanceof TypeOrmTaskStore
+          ? new FencedTransactions(tasks.database, tables(tasks.database))
+          : null;
+      },
+      [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS],
+    ),
     provide(Poller, ({ streams }: ResolvedOptions) => new Poller(streams.pollIntervalMs), [RESOLVED_OPTIONS]),
     provide(
       TaskEventStream,

@@ -2,6 +2,8 @@ import type { Provider } from '@nestjs/common';
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
 import { type ResolvedOptions } from './a2a-cluster.options.js';
+import type { EffectStore } from './effects/effect-store.js';
+import { FencedTransactions } from './effects/fenced-transactions.js';
 import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
 import { OpenResponses } from './protocol/open-responses.js';
@@ -16,7 +18,7 @@ import { TurnAdmission } from './turns/turn-admission.js';
 import { TurnConclusion } from './turns/turn-conclusion.js';
 import { TurnFenceInterceptor } from './turns/turn-fence.interceptor.js';
 import { TurnRunner } from './turns/turn-runner.js';
-import { provide, type StaticParts, LEASED_TASKS } from './a2a-cluster.provide.js';
+import { provide, type StaticParts, LEASED_EFFECTS, LEASED_TASKS } from './a2a-cluster.provide.js';
 
 /** What admits, runs and ends turns. */
 export function turnProviders(): Provider[] {
@@ -35,9 +37,9 @@ export function turnProviders(): Provider[] {
     ),
     provide(
       TurnConclusion,
-      (stream: TaskEventStream, leases: LeaseStore, { turns }: ResolvedOptions) =>
-        new TurnConclusion(stream, leases, turns),
-      [TaskEventStream, LeaseStore, RESOLVED_OPTIONS],
+      (stream: TaskEventStream, leases: LeaseStore, effects: EffectStore, { turns, sweeper }: ResolvedOptions) =>
+        new TurnConclusion(stream, leases, effects, turns, sweeper !== false && sweeper.policy !== 'fail'),
+      [TaskEventStream, LeaseStore, LEASED_EFFECTS, RESOLVED_OPTIONS],
     ),
     provide(
       ExecutorProvider,
@@ -60,12 +62,17 @@ export function turnProviders(): Provider[] {
         admission: TurnAdmission,
         conclusion: TurnConclusion,
         running: RunningTurns,
+        effects: EffectStore,
+        transactions: FencedTransactions | null,
         { turns }: ResolvedOptions,
       ) => {
         const invoker = new ExecutorInvoker(executor, new TurnFenceInterceptor(admission, conclusion));
-        return new TurnRunner(invoker, running, turns);
+        return new TurnRunner(invoker, running, turns, { effects, transactions: transactions ?? undefined });
       },
-      [ExecutorProvider, TurnAdmission, TurnConclusion, RunningTurns, RESOLVED_OPTIONS],
+      [
+        ...[ExecutorProvider, TurnAdmission, TurnConclusion, RunningTurns],
+        ...[LEASED_EFFECTS, FencedTransactions, RESOLVED_OPTIONS],
+      ],
     ),
     provide(
       LeaseWatch,

@@ -38,8 +38,28 @@ export {
 export type { LeaseTimes } from './leases/heartbeat.js';
 export { TaskEventStream, type WakeupListener } from './streams/task-event-stream.js';
 
+export {
+  type Dispatch,
+  type EffectRequest,
+  EffectStore,
+  type EffectTurn,
+  type RecordedEffect,
+  type ReplayContract,
+  type Settlement,
+} from './effects/effect-store.js';
+export type {
+  DispatchedEffect,
+  EffectCall,
+  EffectContract,
+  EffectOutcome,
+  EffectReconciler,
+} from './effects/turn-effects.js';
+export type { TransactionOptions, TransactionWork } from './effects/fenced-transactions.js';
+export { EFFECTS_METADATA_KEY, type UnresolvedEffect } from './effects/unresolved-effects.js';
+
 export { AbandonedTaskSweeper, type SweepResult } from './recovery/abandoned-task.sweeper.js';
 export { RECOVERY_METADATA_KEY, type RecoveryOutcome } from './recovery/abandoned-turn.recovery.js';
+export type { AbandonedTurn, RecoveryDecision, RecoveryPolicy } from './recovery/recovery-policy.js';
 export type { SweeperOptions } from './recovery/sweeper-options.js';
 
 export type { AgentCardInput } from './protocol/agent-cards.js';
@@ -49,6 +69,10 @@ export type { TransportPaths } from './protocol/transport-paths.js';
 export { ClusterOptionsError } from './errors/cluster-options.error.js';
 export { ConcurrentTaskModificationError } from './errors/concurrent-task-modification.error.js';
 export { DatabaseTimeoutError } from './errors/database-timeout.error.js';
+export { CommitOutcomeUnknownError } from './errors/commit-outcome-unknown.error.js';
+export { EffectNotPerformedError } from './errors/effect-not-performed.error.js';
+export { EffectResultError } from './errors/effect-result.error.js';
+export { EffectUnresolvedError } from './errors/effect-unresolved.error.js';
 export { EventLogGapError } from './errors/event-log-gap.error.js';
 export { LeaseLostError } from './errors/lease-lost.error.js';
 export { MessageRepeatedError } from './errors/message-repeated.error.js';
@@ -59,3 +83,4 @@ export { TaskCanceledError } from './errors/task-canceled.error.js';
 export { type TurnAbortCode, TurnAbortedError } from './errors/turn-aborted.error.js';
 export { TurnOverflowError } from './errors/turn-overflow.error.js';
 export { TurnTimeoutError } from './errors/turn-timeout.error.js';
+export { TurnUsageError } from './errors/turn-usage.error.js';

@@ -1,5 +1,5 @@
 import type { Client, Pool } from 'pg';
-import type { DataSource, QueryRunner } from 'typeorm';
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
 import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
 import { isPassing } from './database-errors.js';
@@ -31,7 +31,7 @@ export class ClusterDatabase implements SqlExecutor {
 
   /** One statement in a transaction of its own: one round trip. */
   query<R extends object>(sql: string, params: unknown[] = [], timeoutMs = this.maxTimeoutMs): Promise<R[]> {
-    return this.withConnection(timeoutMs, (runner) => rowsOf<R>(runner, sql, params));
+    return this.withConnection(this.bounded(timeoutMs), (runner) => rowsOf<R>(runner, sql, params));
   }
 
   /**
@@ -42,11 +42,7 @@ export class ClusterDatabase implements SqlExecutor {
     const bound = Math.max(1, Math.floor(Math.min(timeoutMs, this.maxTransactionMs)));
     let committing = false;
     const transact = async (runner: QueryRunner): Promise<T> => {
-      await runner.query(
-        'BEGIN ISOLATION LEVEL READ COMMITTED; ' +
-          `SET LOCAL lock_timeout = ${bound}; SET LOCAL statement_timeout = ${bound}; ` +
-          `SET LOCAL idle_in_transaction_session_timeout = ${bound}`,
-      );
+      await runner.query(`BEGIN ISOLATION LEVEL READ COMMITTED; ${limits(bound)}`);
       try {
         const result = await work({ query: (sql, params = []) => rowsOf(runner, sql, params) });
         committing = true;
@@ -59,9 +55,49 @@ export class ClusterDatabase implements SqlExecutor {
     };
     try {
       // The wait for a connection is none of the server's: it counts against our own bound only.
-      return await this.withConnection(timeoutMs, transact);
+      return await this.withConnection(this.bounded(timeoutMs), transact);
     } catch (error) {
       throw committing && isPassing(error) ? new CommitOutcomeUnknownError(error) : error;
+    }
+  }
+
+  /**
+   * The app's own work in a READ COMMITTED transaction. A process that stands still in it loses it: the server ends each
+   * statement and each pause between two of them after {@link maxTransactionMs}. As a whole it is bounded by `timeoutMs`,
+   * and rolled back when the signal aborts.
+   */
+  async managed<T>(
+    work: (manager: EntityManager, tx: SqlExecutor) => Promise<T>,
+    { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+  ): Promise<T> {
+    const bound = Math.max(1, Math.floor(Math.min(timeoutMs, this.maxTransactionMs)));
+    const uncommitted = new AbortController();
+    const stop = (): void => uncommitted.abort(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener('abort', stop, { once: true });
+    let committing = false;
+    const transact = async (runner: QueryRunner): Promise<T> => {
+      // TypeORM's own, so that what the manager does inside of it becomes savepoints.
+      await runner.startTransaction('READ COMMITTED');
+      try {
+        await runner.query(limits(bound));
+        const result = await work(runner.manager, { query: (sql, params = []) => rowsOf(runner, sql, params) });
+        // From here on it is decided by the database, and worth waiting for.
+        signal.removeEventListener('abort', stop);
+        committing = true;
+        await runner.commitTransaction();
+        return result;
+      } catch (error) {
+        if (runner.isTransactionActive) await runner.rollbackTransaction().catch(() => undefined);
+        throw error;
+      }
+    };
+    try {
+      return await this.withConnection(timeoutMs, transact, uncommitted.signal);
+    } catch (error) {
+      throw committing && isPassing(error) ? new CommitOutcomeUnknownError(error) : error;
+    } finally {
+      signal.removeEventListener('abort', stop);
     }
   }
 
@@ -72,23 +108,37 @@ export class ClusterDatabase implements SqlExecutor {
     return new DedicatedConnection(() => new pool.Client(config), onConnected, onLost);
   }
 
-  private async withConnection<T>(givenMs: number, work: (runner: QueryRunner) => Promise<T>): Promise<T> {
-    const timeoutMs = Math.min(givenMs, this.maxTimeoutMs);
+  private bounded(timeoutMs: number): number {
+    return Math.min(timeoutMs, this.maxTimeoutMs);
+  }
+
+  private async withConnection<T>(
+    timeoutMs: number,
+    work: (runner: QueryRunner) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     const runner = this.dataSource.createQueryRunner();
     const connecting = runner.connect() as Promise<object>;
-    let timedOut = false;
+    let givenUp = false;
     let begun = false;
     let timer: NodeJS.Timeout | undefined;
+    let giveUp!: (reason: Error) => void;
     const expired = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        timedOut = true;
+      giveUp = (reason) => {
+        givenUp = true;
         // One that comes too late was never used: it goes back to the pool as it is.
         if (begun) connecting.then(destroySocket, () => undefined);
-        reject(new DatabaseTimeoutError(timeoutMs));
-      }, timeoutMs);
+        reject(reason);
+      };
     });
+    const stop = (): void => giveUp(signal?.reason as Error);
+    if (Number.isFinite(timeoutMs)) {
+      timer = setTimeout(() => giveUp(new DatabaseTimeoutError(timeoutMs)), Math.max(0, timeoutMs));
+    }
+    if (signal?.aborted) stop();
+    signal?.addEventListener('abort', stop, { once: true });
     const working = connecting.then(() => {
-      if (timedOut) throw new DatabaseTimeoutError(timeoutMs);
+      if (givenUp) throw new DatabaseTimeoutError(timeoutMs);
       begun = true;
       return work(runner);
     });
@@ -103,13 +153,19 @@ export class ClusterDatabase implements SqlExecutor {
       await released;
       return result;
     } catch (error) {
-      if (!timedOut) await released.catch(() => undefined);
-      throw timedOut ? new DatabaseTimeoutError(timeoutMs) : error;
+      if (!givenUp) await released.catch(() => undefined);
+      throw error;
     } finally {
       clearTimeout(timer);
+      signal?.removeEventListener('abort', stop);
     }
   }
 }
+
+/** A process that stands still keeps no row lock for longer than this, in ms. */
+const limits = (ms: number): string =>
+  `SET LOCAL lock_timeout = ${ms}; SET LOCAL statement_timeout = ${ms}; ` +
+  `SET LOCAL idle_in_transaction_session_timeout = ${ms}`;
 
 type PgPool = Pool & { Client: new (config: object) => Client };
 

@@ -29,6 +29,8 @@ class FakeLeaseStore extends LeaseStore {
   override requestCancel = (): Promise<void> => Promise.resolve();
   override claim = (): Promise<ClaimedLease[]> => Promise.resolve([]);
   override release = (): Promise<boolean> => Promise.resolve(true);
+  override handOver = (): Promise<boolean> => Promise.resolve(true);
+  override putBack = (): Promise<boolean> => Promise.resolve(true);
   override inspect = () => Promise.resolve({ cancelRequested: [], lost: [] });
   override close = (): Promise<void> => Promise.resolve();
 }

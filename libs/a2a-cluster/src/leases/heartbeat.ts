@@ -16,6 +16,8 @@ export interface HeldLease {
   readonly deadline: number;
   /** Whether the deadline is still ahead. Looked at before each step, since a blocked event loop fires no timers. */
   isLive(): boolean;
+  /** From now on somebody else is told what becomes of it. */
+  transferTo(holder: LeaseHolder): void;
   /** Renews it no longer. */
   drop(): void;
 }
@@ -64,6 +66,9 @@ export class Heartbeat {
       holder,
       deadline: this.deadlineFrom(sentAt),
       isLive: () => performance.now() < entry.deadline,
+      transferTo: (next) => {
+        entry.holder = next;
+      },
       drop: () => {
         if (this.held.get(generation) === entry) this.held.delete(generation);
       },
@@ -163,6 +168,7 @@ export class Heartbeat {
 
   private lose(entry: Entry, detail: string): void {
     entry.drop();
+    entry.deadline = -Infinity;
     entry.holder.onLost(detail);
   }
 }

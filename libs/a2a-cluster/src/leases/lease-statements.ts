@@ -23,7 +23,8 @@ export const renewStatement = ({ leases }: LeaseTables): string => `
  * I1, I3: lease rows alone, SKIP LOCKED, committed before any task is touched. The row lock re-checks the expiry, so a
  * renewal that came first wins; the new generation fences the last holder out; everything else on the row survives.
  * Waiting for a replica (no holder) is not an attempt.
- * $1 agent, $2 holder, $3 ttl, $4 limit; one task only: $5 tenant, $6 owner, $7 task id, or null.
+ * $1 agent, $2 holder, $3 ttl, $4 limit; one task only: $5 tenant, $6 owner, $7 task id, or null; only what is not run
+ * again: $8 number of attempts, or null.
  */
 export const claimStatement = ({ tasks, leases }: LeaseTables): string => `
   WITH abandoned AS MATERIALIZED (
@@ -32,6 +33,8 @@ export const claimStatement = ({ tasks, leases }: LeaseTables): string => `
      WHERE agent = $1 AND expires_at <= clock_timestamp()
        AND ($7::text IS NULL
             OR task_no = (SELECT k.task_no FROM ${tasks} AS k WHERE k.tenant = $5 AND k.owner = $6 AND k.task_id = $7))
+       AND ($8::integer IS NULL OR cancel_requested_at IS NOT NULL OR kind = 'cancel'
+            OR attempt + (holder IS NOT NULL)::integer > $8)
      ORDER BY expires_at
      LIMIT $4
        FOR UPDATE SKIP LOCKED
@@ -42,7 +45,7 @@ export const claimStatement = ({ tasks, leases }: LeaseTables): string => `
     FROM abandoned AS a LEFT JOIN ${tasks} AS t ON t.task_no = a.task_no
    WHERE l.generation = a.generation
   RETURNING l.generation, t.tenant, t.owner, t.task_id AS "taskId", l.kind, l.turn_id AS "turnId",
-            l.admitted_version AS "admittedVersion", a.attempt AS attempts,
+            l.admitted_version AS "admittedVersion", l.attempt,
             l.cancel_requested_at IS NOT NULL AS "cancelRequested",
             a.holder AS "lastHolder", l.request, l.context,
             to_char(a.renewed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "lastRenewedAt"`;
@@ -60,6 +63,27 @@ export const releaseStatement = ({ tasks, leases }: LeaseTables): string => `
   )
   DELETE FROM ${leases}
    WHERE generation = $1 AND (SELECT count(*) FROM t) >= 0
+  RETURNING generation`;
+
+/**
+ * I3: a new generation fences the holder out as a claim does, whatever it may still have under way. A claim of a lease
+ * without a holder is no new attempt.
+ * $1 generation, $2 ms until it can be claimed.
+ */
+export const handOverStatement = ({ leases }: LeaseTables): string => `
+  UPDATE ${leases}
+     SET generation = DEFAULT, holder = NULL, expires_at = ${after('$2')}
+   WHERE generation = $1
+  RETURNING generation`;
+
+/**
+ * The claim undone, but for the generation, which only grows, and the time at which it can be claimed.
+ * $1 generation, $2 ms until then; as it was found: $3 holder, $4 attempt, $5 last renewal.
+ */
+export const putBackStatement = ({ leases }: LeaseTables): string => `
+  UPDATE ${leases}
+     SET generation = DEFAULT, holder = $3, attempt = $4, renewed_at = $5::timestamptz, expires_at = ${after('$2')}
+   WHERE generation = $1
   RETURNING generation`;
 
 /** A look without a lock: a hint, acted on through fenced statements only. $1 generations. */

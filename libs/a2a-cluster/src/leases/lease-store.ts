@@ -32,8 +32,11 @@ export interface ClaimedLease {
   kind: TurnKind;
   turnId: string;
   admittedVersion: number;
-  /** Attempts made so far. */
-  attempts: number;
+  /**
+   * The number of the attempt that this claim would make: one more than that of a holder that died, the same for a lease
+   * that was handed over.
+   */
+  attempt: number;
   cancelRequested: boolean;
   /** Who held it last; null for one that was waiting for a replica. */
   lastHolder: string | null;
@@ -43,6 +46,9 @@ export interface ClaimedLease {
   context: string;
 }
 
+/** The attempt that stood in the lease before it was claimed: a claim of a lease that nobody holds makes no new one. */
+export const attemptFound = ({ attempt, lastHolder }: ClaimedLease): number => attempt - (lastHolder === null ? 0 : 1);
+
 /** Which expired leases to claim, and for whom. */
 export interface ClaimRequest {
   holder: string;
@@ -51,6 +57,11 @@ export interface ClaimRequest {
   limit: number;
   /** Only the lease of this task, as a follow-up or a cancel that found it expired asks. */
   scope?: TaskScope;
+  /**
+   * Only leases of turns that are not to be run again: those that are to be canceled, and those that have been run this
+   * often.
+   */
+  endingAfterAttempts?: number;
 }
 
 /** A lease as a look at its task finds it. */
@@ -94,6 +105,15 @@ export abstract class LeaseStore {
 
   /** Drops a lease without an event. False where it is no longer that generation. */
   abstract release(generation: number): Promise<boolean>;
+
+  /**
+   * Lets go of a lease in favour of whoever claims it: it has no holder, and can be claimed in `afterMs`. False where it
+   * is no longer that generation.
+   */
+  abstract handOver(generation: number, afterMs: number): Promise<boolean>;
+
+  /** Puts a claimed lease back as it was found, to be claimed in `afterMs`. False where it is no longer that claim's. */
+  abstract putBack(claimed: ClaimedLease, afterMs: number): Promise<boolean>;
 
   /** Of these generations, the ones for which a cancel was requested, and the ones that are gone. */
   abstract inspect(generations: readonly number[]): Promise<{ cancelRequested: number[]; lost: number[] }>;

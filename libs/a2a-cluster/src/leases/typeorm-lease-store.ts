@@ -1,10 +1,12 @@
 import type { ClusterDatabase } from '../database/cluster-database.js';
 import type { DedicatedConnection } from '../database/dedicated-connection.js';
-import { type ClaimedLease, type ClaimRequest, LeaseStore, type RenewedLease } from './lease-store.js';
+import { attemptFound, type ClaimedLease, type ClaimRequest, LeaseStore, type RenewedLease } from './lease-store.js';
 import {
   claimStatement,
+  handOverStatement,
   inspectStatement,
   type LeaseTables,
+  putBackStatement,
   releaseStatement,
   renewStatement,
 } from './lease-statements.js';
@@ -27,6 +29,8 @@ export class TypeOrmLeaseStore extends LeaseStore {
   private readonly renewSql: string;
   private readonly claimSql: string;
   private readonly releaseSql: string;
+  private readonly handOverSql: string;
+  private readonly putBackSql: string;
   private readonly inspectSql: string;
 
   constructor(
@@ -40,6 +44,8 @@ export class TypeOrmLeaseStore extends LeaseStore {
     this.renewSql = renewStatement(tables);
     this.claimSql = claimStatement(tables);
     this.releaseSql = releaseStatement(tables);
+    this.handOverSql = handOverStatement(tables);
+    this.putBackSql = putBackStatement(tables);
     this.inspectSql = inspectStatement(tables);
   }
 
@@ -69,9 +75,10 @@ export class TypeOrmLeaseStore extends LeaseStore {
     return rows.map((row) => ({ ...row, generation: Number(row.generation) }));
   }
 
-  override async claim({ holder, ttlMs, limit, scope }: ClaimRequest): Promise<ClaimedLease[]> {
+  override async claim(request: ClaimRequest): Promise<ClaimedLease[]> {
+    const { holder, ttlMs, limit, scope, endingAfterAttempts = null } = request;
     const { tenant = null, owner = null, taskId = null } = scope ?? {};
-    const params = [this.agent, holder, ttlMs, limit, tenant, owner, taskId];
+    const params = [this.agent, holder, ttlMs, limit, tenant, owner, taskId, endingAfterAttempts];
     const rows = await this.database.query<ClaimedRow>(this.claimSql, params);
     return rows.map(({ generation, lastRenewedAt, tenant, owner, taskId, ...row }) => ({
       ...row,
@@ -83,6 +90,18 @@ export class TypeOrmLeaseStore extends LeaseStore {
 
   override async release(generation: number): Promise<boolean> {
     const rows = await this.database.query(this.releaseSql, [generation]);
+    return rows.length === 1;
+  }
+
+  override async handOver(generation: number, afterMs: number): Promise<boolean> {
+    const rows = await this.database.query(this.handOverSql, [generation, afterMs]);
+    return rows.length === 1;
+  }
+
+  override async putBack(claimed: ClaimedLease, afterMs: number): Promise<boolean> {
+    const { generation, lastHolder, lastRenewedAt } = claimed;
+    const found = [lastHolder, attemptFound(claimed), lastRenewedAt.toISOString()];
+    const rows = await this.database.query(this.putBackSql, [generation, afterMs, ...found]);
     return rows.length === 1;
   }
 

@@ -1,7 +1,6 @@
 import { Logger } from '@nestjs/common';
-import type { Heartbeat } from '../leases/heartbeat.js';
-import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
-import type { AbandonedTurnRecovery, RecoveryOutcome } from './abandoned-turn.recovery.js';
+import type { AbandonedTurnRecovery, Claim, RecoveryOutcome } from './abandoned-turn.recovery.js';
+import type { RecoverySlot } from './recovery-slots.js';
 import type { SweeperOptions } from './sweeper-options.js';
 
 /** What one sweep did. */
@@ -11,12 +10,12 @@ export interface SweepResult extends Record<RecoveryOutcome, number> {
   errors: number;
 }
 
-/** How many abandoned turns are ended at the same time. */
+/** How many abandoned turns are decided about at the same time. */
 const CONCURRENCY = 4;
 
 /**
- * Finds the turns whose replica has died and ends their tasks. Every replica runs one; each expired lease is claimed by
- * exactly one of them.
+ * Finds the turns whose replica has died and does about them what the policy says. Every replica runs one; each expired
+ * lease is claimed by exactly one of them.
  */
 export class AbandonedTaskSweeper {
   private readonly logger = new Logger(AbandonedTaskSweeper.name);
@@ -24,9 +23,7 @@ export class AbandonedTaskSweeper {
   private stopped = false;
 
   constructor(
-    private readonly leases: LeaseStore,
     private readonly recovery: AbandonedTurnRecovery,
-    private readonly heartbeat: Heartbeat,
     private readonly options: SweeperOptions,
   ) {}
 
@@ -42,32 +39,49 @@ export class AbandonedTaskSweeper {
     await this.running?.catch(() => undefined);
   }
 
+  /** Monotonic time at which a sweep has something to do for certain. */
+  get nextDueAt(): number {
+    return this.recovery.nextDueAt;
+  }
+
   private async sweep(): Promise<SweepResult> {
-    const result: SweepResult = { claimed: 0, failed: 0, canceled: 0, dropped: 0, lost: 0, errors: 0 };
+    const result: SweepResult = {
+      ...{ claimed: 0, failed: 0, canceled: 0, dropped: 0, lost: 0, errors: 0 },
+      ...{ reExecuted: 0, postponed: 0, left: 0 },
+    };
+    this.recovery.sweepBegins();
     const { batchSize } = this.options;
-    while (!this.stopped) {
-      const sentAt = performance.now();
-      const { holderId: holder, times } = this.heartbeat;
-      const batch = await this.leases.claim({ holder, ttlMs: times.ttlMs, limit: batchSize });
-      result.claimed += batch.length;
-      await this.recoverAll(batch, sentAt, result);
-      if (batch.length < batchSize) break;
+    while (!this.stopped && (await this.sweepBatch(batchSize, [], result)) === batchSize);
+    // What is run again takes a slot before it is claimed.
+    for (let slots = this.takeSlots(); slots.length > 0; slots = this.takeSlots()) {
+      if ((await this.sweepBatch(slots.length, slots, result)) < slots.length) break;
     }
     if (result.claimed > 0) this.logger.log(`Swept ${result.claimed} abandoned turns: ${JSON.stringify(result)}`);
     return result;
   }
 
+  private takeSlots(): RecoverySlot[] {
+    return this.stopped ? [] : this.recovery.takeSlots(this.options.batchSize);
+  }
+
+  private async sweepBatch(limit: number, slots: RecoverySlot[], result: SweepResult): Promise<number> {
+    const batch = await this.recovery.claim(limit, slots);
+    result.claimed += batch.length;
+    await this.recoverAll(batch, result);
+    return batch.length;
+  }
+
   /** One failing task does not stop the others. */
-  private async recoverAll(batch: ClaimedLease[], sentAt: number, result: SweepResult): Promise<void> {
-    const left = batch.map((claimed) => ({ claimed, held: this.recovery.hold(claimed, sentAt) }));
+  private async recoverAll(batch: Claim[], result: SweepResult): Promise<void> {
+    const left = [...batch];
     const worker = async (): Promise<void> => {
       for (let next = left.shift(); next; next = left.shift()) {
         try {
-          result[await this.recovery.recover(next.claimed, next.held)] += 1;
+          result[await this.recovery.recover(next)] += 1;
         } catch (error) {
           result.errors += 1;
           const detail = error instanceof Error ? error.stack : String(error);
-          this.logger.error(`Task ${next.claimed.scope?.taskId} was abandoned and could not be ended: ${detail}`);
+          this.logger.error(`Task ${next.claimed.scope?.taskId} was abandoned and could not be recovered: ${detail}`);
         }
       }
     };

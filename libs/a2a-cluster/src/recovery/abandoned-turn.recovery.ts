@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { Logger } from '@nestjs/common';
+import type { EffectStore } from '../effects/effect-store.js';
+import { evidenceOf, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { Heartbeat, HeldLease, LeaseHolder } from '../leases/heartbeat.js';
-import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
+import { type ClaimedLease, type LeaseStore } from '../leases/lease-store.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import type { Metadata, TaskEvent } from '../tasks/task-event.js';
@@ -10,46 +14,114 @@ import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
 import { isInterrupted, isTerminal } from '../tasks/task-states.js';
 import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { canceled, failed } from '../turns/status-events.js';
+import { type ReExecution, RequestNotRestoredError } from './re-execution.js';
+import { type AbandonedTurn, askPolicy, type RecoveryDecision, refusalOf } from './recovery-policy.js';
+import { type RecoverySlot, RecoverySlots } from './recovery-slots.js';
+import type { SweeperOptions } from './sweeper-options.js';
 
 /** Key of the recovery's facts in the metadata of the status message that it writes. */
 export const RECOVERY_METADATA_KEY = 'a2a-cluster/recovery';
 
 /** What became of an abandoned turn. */
-export type RecoveryOutcome = 'failed' | 'canceled' | 'dropped' | 'lost';
+export type RecoveryOutcome =
+  | 'failed'
+  | 'canceled'
+  /** There was nothing to recover. */
+  | 'dropped'
+  /** Somebody else was faster. */
+  | 'lost'
+  | 'reExecuted'
+  /** It is run again after its backoff. */
+  | 'postponed'
+  /** The policy has left it for a later sweep. */
+  | 'left';
+
+const MAX_BACKOFF_MS = 60_000;
 
 /** A recovery has nothing to stop: what it writes is fenced, and a cancel asked for meanwhile finds the task ended. */
 const NOBODY_TO_TELL: LeaseHolder = { onLost: () => undefined, onCancelRequested: () => undefined };
 
+/** A lease as it was claimed for recovery: kept alive, and with the right to run its turn where there is one. */
+export interface Claim {
+  claimed: ClaimedLease;
+  held: HeldLease;
+  /** Monotonic time at which the claim was sent. */
+  sentAt: number;
+  slot: RecoverySlot | undefined;
+}
+
 /**
- * Ends what a dead replica left, under a lease that was claimed for it. The lease is kept alive meanwhile: if this
- * replica dies too, the next one finds it.
+ * Decides about what a dead replica left, under a lease that was claimed for it. The lease is kept alive meanwhile: if
+ * this replica dies too, the next one finds it.
  */
 export class AbandonedTurnRecovery {
+  private readonly logger = new Logger('A2AClusterRecovery');
+  private readonly slots: RecoverySlots;
+  private earliest = Infinity;
+
   constructor(
     private readonly tasks: VersionedTaskStore,
     private readonly leases: LeaseStore,
+    private readonly effects: EffectStore,
     private readonly stream: TaskEventStream,
     private readonly heartbeat: Heartbeat,
-  ) {}
+    private readonly reExecution: ReExecution,
+    private readonly options: SweeperOptions,
+    private readonly agentId: string,
+  ) {
+    this.slots = new RecoverySlots(options.maxConcurrentRecoveries);
+  }
 
-  /** Claims the expired lease of one task and recovers it. False where somebody else was faster. */
+  /** Whether turns may be run again at all: then a lease is claimed only with a slot for it, or to end its turn. */
+  get reExecutes(): boolean {
+    return this.options.policy !== 'fail';
+  }
+
+  /** Monotonic time at which the next turn that was postponed here can be claimed. */
+  get nextDueAt(): number {
+    return this.earliest;
+  }
+
+  /** Claims the expired lease of one task and recovers it. False where somebody else was faster, or no slot is free. */
   async recoverTask(scope: TaskScope): Promise<boolean> {
-    const sentAt = performance.now();
+    const claims = await this.claim(1, this.takeSlots(1), { scope });
+    for (const claim of claims) await this.recover(claim);
+    return claims.length > 0;
+  }
+
+  /** Slots for claims; none while the replica shuts down. */
+  takeSlots(wanted: number): RecoverySlot[] {
+    return this.reExecutes && this.reExecution.isOpen ? this.slots.take(wanted) : [];
+  }
+
+  /** Claims expired leases: one for each slot, or without slots only those whose turns are not run again. */
+  async claim(limit: number, slots: RecoverySlot[], { scope }: { scope?: TaskScope } = {}): Promise<Claim[]> {
     const { holderId: holder, times } = this.heartbeat;
-    const [claimed] = await this.leases.claim({ holder, ttlMs: times.ttlMs, limit: 1, scope });
-    if (claimed) await this.recover(claimed, this.hold(claimed, sentAt));
-    return claimed !== undefined;
+    const sentAt = performance.now();
+    const ending = this.reExecutes && slots.length === 0;
+    let claimed: ClaimedLease[] = [];
+    try {
+      claimed = await this.leases.claim({
+        ...{ holder, ttlMs: times.ttlMs, limit: slots.length > 0 ? Math.min(limit, slots.length) : limit },
+        ...(scope && { scope }),
+        ...(ending && { endingAfterAttempts: this.options.maxAttempts }),
+      });
+    } finally {
+      for (const slot of slots.slice(claimed.length)) slot.release();
+    }
+    // Kept alive from the claim on, however long a turn has to wait for the others of its batch.
+    return claimed.map((lease, at) => {
+      const held = this.heartbeat.hold(lease.generation, sentAt, NOBODY_TO_TELL);
+      return { claimed: lease, held, sentAt, slot: slots[at] };
+    });
   }
 
-  /** Keeps a claimed lease alive from the claim on, however long its turn has to wait for the others of its batch. */
-  hold(claimed: ClaimedLease, sentAt: number): HeldLease {
-    return this.heartbeat.hold(claimed.generation, sentAt, NOBODY_TO_TELL);
-  }
-
-  /** Brings a claimed turn to its end. Throws only what the next sweep may overcome: the lease then runs out again. */
-  async recover(claimed: ClaimedLease, held: HeldLease): Promise<RecoveryOutcome> {
+  /** Decides about a claimed turn. Throws only what the next sweep may overcome: the lease then runs out again. */
+  async recover(claim: Claim): Promise<RecoveryOutcome> {
+    let runs = false;
     try {
       for (;;) {
+        const { claimed } = claim;
         const stored = claimed.scope && (await this.tasks.find(claimed.scope));
         if (!stored || isSettled(stored, claimed)) {
           await this.leases.release(claimed.generation);
@@ -57,7 +129,9 @@ export class AbandonedTurnRecovery {
           return 'dropped';
         }
         try {
-          return await this.end(stored, claimed);
+          const outcome = await this.decide(stored, claim);
+          runs = outcome === 'reExecuted';
+          return outcome;
         } catch (error) {
           // Saved through the SDK's TaskStore meanwhile: decide again from what it is now.
           if (!(error instanceof ConcurrentTaskModificationError)) throw error;
@@ -67,24 +141,112 @@ export class AbandonedTurnRecovery {
       if (error instanceof LeaseLostError) return 'lost';
       throw error;
     } finally {
-      held.drop();
+      if (!runs) {
+        claim.held.drop();
+        claim.slot?.release();
+      }
     }
   }
 
-  private async end(stored: StoredTask, claimed: ClaimedLease): Promise<RecoveryOutcome> {
-    const ids = { taskId: stored.task.id, contextId: stored.task.contextId };
-    const cancel = isCancel(claimed);
-    const { event, bytes } = copyEvent(cancel ? canceled(ids) : failed(ids, ...whatIsKnown(claimed)));
-    const version = await this.append(stored, claimed, event);
-    this.stream.committed(stored.taskNo, [{ version, event, bytes }]);
-    return cancel ? 'canceled' : 'failed';
+  private async decide(stored: StoredTask, claim: Claim): Promise<RecoveryOutcome> {
+    const { claimed } = claim;
+    if (isCancel(claimed)) return this.end(stored, claimed, (ids) => canceled(ids), 'canceled');
+    const turn = await this.describe(stored, claimed);
+    const decision = await this.ask(turn);
+    switch (decision.decision) {
+      case 'fail':
+        return this.fail(stored, claimed, turn, decision.message);
+      case 'leave':
+        return this.putBack(claimed, this.options.intervalMs);
+      case 're-execute': {
+        const refusal = refusalOf(turn);
+        if (refusal) return this.fail(stored, claimed, turn, `${whatIsKnown(turn)} ${refusal}`);
+        return this.reExecute(stored, claim, turn);
+      }
+    }
   }
 
-  private append({ taskNo, version, task }: StoredTask, claimed: ClaimedLease, event: TaskEvent): Promise<number> {
-    return this.tasks.append({ taskNo, taskId: task.id }, [event], {
-      ...{ expectedVersion: version, generation: claimed.generation, endsTurn: true, commitId: randomUUID() },
+  private async describe({ taskNo, task }: StoredTask, claimed: ClaimedLease): Promise<AbandonedTurn> {
+    const { turnId, attempt, lastHolder, lastRenewedAt } = claimed;
+    return {
+      ...{ task, agentId: this.agentId, attempts: attempt - 1, maxAttempts: this.options.maxAttempts },
+      ...{ lastHolder, lastHeartbeat: lastRenewedAt },
+      unresolvedEffects: await unresolvedEffects(this.effects, taskNo, turnId),
+    };
+  }
+
+  private async ask(turn: AbandonedTurn): Promise<RecoveryDecision> {
+    try {
+      return await askPolicy(this.options.policy, turn, this.heartbeat.times.ttlMs);
+    } catch (error) {
+      this.logger.error(`The recovery policy failed for task ${turn.task.id}, which ends FAILED: ${String(error)}`);
+      return { decision: 'fail' };
+    }
+  }
+
+  private async reExecute(stored: StoredTask, claim: Claim, turn: AbandonedTurn): Promise<RecoveryOutcome> {
+    const { claimed, slot, held, sentAt } = claim;
+    if (!slot) return this.putBack(claimed, this.options.intervalMs);
+    const waitMs = claimed.lastHolder === null ? 0 : this.backoffMs(claimed.attempt);
+    if (waitMs > 0) {
+      if (!(await this.leases.handOver(claimed.generation, waitMs))) return 'lost';
+      this.earliest = Math.min(this.earliest, performance.now() + waitMs);
+      return 'postponed';
+    }
+    try {
+      const execution = await this.reExecution.start(claimed, stored, { held, sentAt });
+      void execution.ended.promise.catch(() => undefined).finally(() => slot.release());
+      this.logger.log(`Running the turn on task ${stored.task.id} again (attempt ${claimed.attempt}).`);
+      return 'reExecuted';
+    } catch (error) {
+      if (error instanceof ReplicaDrainingError) return this.putBack(claimed, 0);
+      if (!(error instanceof RequestNotRestoredError)) throw error;
+      return this.fail(stored, claimed, turn, `${whatIsKnown(turn)} ${error.message}`);
+    }
+  }
+
+  /** Grows with each attempt; a part of it is left to chance, so that what died together does not come back together. */
+  private backoffMs(attempt: number): number {
+    const full = Math.min(this.options.backoffMs * 2 ** (attempt - 2), MAX_BACKOFF_MS);
+    return Math.round(full * (1 - Math.random() / 2));
+  }
+
+  private async putBack(claimed: ClaimedLease, afterMs: number): Promise<RecoveryOutcome> {
+    return (await this.leases.putBack(claimed, afterMs)) ? 'left' : 'lost';
+  }
+
+  private fail(
+    stored: StoredTask,
+    claimed: ClaimedLease,
+    turn: AbandonedTurn,
+    message = whatIsKnown(turn),
+  ): Promise<RecoveryOutcome> {
+    const { lastHolder, attempts } = turn;
+    const evidence = evidenceOf(turn.unresolvedEffects);
+    const facts: Metadata = { lastHolder, lastHeartbeat: turn.lastHeartbeat.toISOString(), attempts };
+    const metadata = { [RECOVERY_METADATA_KEY]: facts, ...evidence.metadata };
+    return this.end(stored, claimed, (ids) => failed(ids, message + evidence.text, metadata), 'failed');
+  }
+
+  private async end(
+    stored: StoredTask,
+    claimed: ClaimedLease,
+    ending: (ids: { taskId: string; contextId: string }) => TaskEvent,
+    outcome: RecoveryOutcome,
+  ): Promise<RecoveryOutcome> {
+    const { taskNo, task } = stored;
+    const { event, bytes } = copyEvent(ending({ taskId: task.id, contextId: task.contextId }));
+    const version = await this.tasks.append({ taskNo, taskId: task.id }, [event], {
+      ...{ expectedVersion: stored.version, generation: claimed.generation, endsTurn: true, commitId: randomUUID() },
       snapshot: encodeTask(applyEvent(task, event)),
     });
+    this.stream.committed(taskNo, [{ version, event, bytes }]);
+    return outcome;
+  }
+
+  /** Everything that was postponed until now is looked for by the sweep that begins. */
+  sweepBegins(): void {
+    this.earliest = Infinity;
   }
 }
 
@@ -101,12 +263,10 @@ function isSettled({ task, stateVersion }: StoredTask, claimed: ClaimedLease): b
   return !isCancel(claimed) && isInterrupted(state) && stateVersion > claimed.admittedVersion;
 }
 
-function whatIsKnown({ lastHolder, lastRenewedAt, attempts }: ClaimedLease): [string, Metadata] {
-  const lastHeartbeat = lastRenewedAt.toISOString();
-  const holder = lastHolder ?? 'none';
-  return [
-    `The replica that worked on this task is gone: ${holder} sent its last heartbeat at ${lastHeartbeat} ` +
-      `and its lease has run out (attempt ${attempts}).`,
-    { [RECOVERY_METADATA_KEY]: { lastHolder, lastHeartbeat, attempts } },
-  ];
+function whatIsKnown({ lastHolder, lastHeartbeat, attempts }: AbandonedTurn): string {
+  const at = lastHeartbeat.toISOString();
+  return lastHolder === null
+    ? `The replica that worked on this task handed it over, its last heartbeat was at ${at}, and nobody has run it since.`
+    : `The replica that worked on this task is gone: ${lastHolder} sent its last heartbeat at ${at} ` +
+        `and its lease has run out (attempt ${attempts}).`;
 }

@@ -6,6 +6,8 @@ import type { SchedulerRegistry } from '@nestjs/schedule';
 export interface Sweeper {
   runOnce(): Promise<unknown>;
   stop(): Promise<void>;
+  /** Monotonic time at which it has something to do for certain: the next sweep comes no later. */
+  readonly nextDueAt?: number;
 }
 
 /** How far a sweep may come early, as a part of the interval: replicas that started together drift apart. */
@@ -28,7 +30,9 @@ export class SweepTrigger {
 
   start(): void {
     if (this.stopped) return;
-    const delayMs = this.intervalMs * (1 - JITTER * Math.random());
+    const dueAt = Math.min(...this.sweepers.map(({ nextDueAt = Infinity }) => nextDueAt));
+    const dueMs = Math.max(0, Math.ceil(dueAt - performance.now()));
+    const delayMs = Math.min(this.intervalMs * (1 - JITTER * Math.random()), dueMs);
     this.registry.addTimeout(
       this.jobName,
       setTimeout(() => void this.tick(), delayMs),

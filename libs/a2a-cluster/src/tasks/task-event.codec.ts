@@ -30,7 +30,10 @@ function serialize(event: TaskEvent): string {
         ...(event.fromTask && { fromTask: true }),
       });
     case 'artifactUpdate':
-      return JSON.stringify({ artifactUpdate: TaskArtifactUpdateEvent.toJSON(event.artifactUpdate) });
+      return JSON.stringify({
+        artifactUpdate: TaskArtifactUpdateEvent.toJSON(event.artifactUpdate),
+        ...(event.keptParts !== undefined && { keptParts: event.keptParts }),
+      });
     case 'userMessage':
       return JSON.stringify({ userMessage: Message.toJSON(event.userMessage) });
     case 'taskMerge': {
@@ -51,7 +54,11 @@ export function decodeEvent(text: string): TaskEvent {
     };
   }
   if (stored.artifactUpdate) {
-    return { kind: 'artifactUpdate', artifactUpdate: TaskArtifactUpdateEvent.fromJSON(stored.artifactUpdate) };
+    return {
+      kind: 'artifactUpdate',
+      artifactUpdate: TaskArtifactUpdateEvent.fromJSON(stored.artifactUpdate),
+      ...(typeof stored.keptParts === 'number' && { keptParts: stored.keptParts }),
+    };
   }
   if (stored.task) return { kind: 'task', task: Task.fromJSON(stored.task) };
   if (stored.userMessage) return { kind: 'userMessage', userMessage: Message.fromJSON(stored.userMessage) };

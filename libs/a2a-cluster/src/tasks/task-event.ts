@@ -10,7 +10,8 @@ export type TaskEvent =
   | { kind: 'task'; task: Task }
   /** `fromTask`: it was part of a Task event, whose status message the SDK's ResultManager keeps out of the history. */
   | { kind: 'statusUpdate'; statusUpdate: TaskStatusUpdateEvent; fromTask?: true }
-  | { kind: 'artifactUpdate'; artifactUpdate: TaskArtifactUpdateEvent }
+  /** `keptParts`: a replacement by a turn that is run again, whose first parts are from before that turn. */
+  | { kind: 'artifactUpdate'; artifactUpdate: TaskArtifactUpdateEvent; keptParts?: number }
   /** The message of a follow-up: part of the history, delivered to no subscriber (it would end their streams). */
   | { kind: 'userMessage'; userMessage: Message }
   /** What a later Task event changes beyond status and artifacts; no update of the protocol can carry it. */

@@ -1,4 +1,5 @@
 import {
+  attemptFound,
   type ClaimedLease,
   type ClaimRequest,
   type HeldLeaseInfo,
@@ -60,10 +61,11 @@ export class InMemoryLeaseStore extends LeaseStore {
     return Promise.resolve(kept.map(({ generation, cancelRequested }) => ({ generation, cancelRequested })));
   }
 
-  override claim({ holder, ttlMs, limit, scope }: ClaimRequest): Promise<ClaimedLease[]> {
+  override claim({ holder, ttlMs, limit, scope, endingAfterAttempts }: ClaimRequest): Promise<ClaimedLease[]> {
     const now = Date.now();
     const abandoned = [...this.leases.values()]
       .filter((lease) => lease.expiresAt <= now && (!scope || keyOf(scope) === keyOf(lease.scope)))
+      .filter((lease) => endingAfterAttempts === undefined || ends(lease, endingAfterAttempts))
       .sort((one, other) => one.expiresAt - other.expiresAt)
       .slice(0, limit);
     return Promise.resolve(abandoned.map((lease) => this.take(lease, holder, ttlMs, now)));
@@ -72,6 +74,16 @@ export class InMemoryLeaseStore extends LeaseStore {
   override release(generation: number): Promise<boolean> {
     const [lease] = this.of([generation]);
     return Promise.resolve(lease !== undefined && this.leases.delete(keyOf(lease.scope)));
+  }
+
+  override handOver(generation: number, afterMs: number): Promise<boolean> {
+    return Promise.resolve(this.change(generation, { current: null, expiresAt: Date.now() + afterMs }));
+  }
+
+  override putBack(claimed: ClaimedLease, afterMs: number): Promise<boolean> {
+    const { generation, lastHolder, lastRenewedAt } = claimed;
+    const found = { current: lastHolder, attempt: attemptFound(claimed), renewedAt: lastRenewedAt.getTime() };
+    return Promise.resolve(this.change(generation, { ...found, expiresAt: Date.now() + afterMs }));
   }
 
   override requestCancel(scope: TaskScope): Promise<void> {
@@ -109,15 +121,25 @@ export class InMemoryLeaseStore extends LeaseStore {
     return [...this.leases.values()].filter(({ generation }) => asked.has(generation));
   }
 
+  private change(generation: number, changes: Partial<Lease>): boolean {
+    const [lease] = this.of([generation]);
+    if (lease) Object.assign(lease, { ...changes, generation: ++this.lastGeneration });
+    return lease !== undefined;
+  }
+
   private take(lease: Lease, holder: string, ttlMs: number, now: number): ClaimedLease {
     const { scope, kind, turnId, admittedVersion, cancelRequested, request, context } = lease;
-    const before = { lastHolder: lease.current, lastRenewedAt: new Date(lease.renewedAt), attempts: lease.attempt };
+    const before = { lastHolder: lease.current, lastRenewedAt: new Date(lease.renewedAt) };
     lease.generation = ++this.lastGeneration;
     lease.attempt += lease.current === null ? 0 : 1;
     Object.assign(lease, { current: holder, renewedAt: now, expiresAt: now + ttlMs });
-    const { generation } = lease;
-    return { generation, scope, kind, turnId, admittedVersion, cancelRequested, request, context, ...before };
+    const { generation, attempt } = lease;
+    return { generation, scope, kind, turnId, admittedVersion, attempt, cancelRequested, request, context, ...before };
   }
 }
+
+/** It is to be canceled, or has been run often enough. */
+const ends = ({ cancelRequested, kind, attempt, current }: Lease, attempts: number): boolean =>
+  cancelRequested || kind === 'cancel' || attempt + (current === null ? 0 : 1) > attempts;
 
 const keyOf = ({ tenant, owner, taskId }: TaskScope): string => JSON.stringify([tenant, owner, taskId]);

@@ -7,6 +7,7 @@ import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
+import type { ArtifactRestart } from '../tasks/artifact-restart.js';
 import { beginTask, expandTaskEvent } from '../tasks/expand-task-event.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
@@ -33,6 +34,8 @@ export interface CommitTarget {
   receipt: MessageReceipt | undefined;
   /** The task that a follow-up was admitted to. */
   admitted?: { stored: StoredTask; generation: number | undefined };
+  /** A turn that is run again begins its artifacts anew. */
+  restart?: ArtifactRestart | undefined;
 }
 
 /** What the commit loop asks of the lease, and tells of it. */
@@ -58,6 +61,10 @@ export interface Committed {
 /** A completion that comes after the cancel was known is no longer wanted: COMPLETED does not follow a cancel (O40). */
 const endsOtherwise = (state: TaskState | undefined): boolean =>
   state !== undefined && isTerminal(state) && state !== TaskState.TASK_STATE_CANCELED;
+
+const submitted = () => ({
+  ...{ state: TaskState.TASK_STATE_SUBMITTED, message: undefined, timestamp: new Date().toISOString() },
+});
 
 /**
  * One turn's way into the event log. Events queue up synchronously; one loop takes everything queued, commits it in one
@@ -132,7 +139,7 @@ export class CommitLoop {
     if (this.isSealed) return false;
     for (const event of this.completed(published)) {
       if (this.canceling && endsOtherwise(stateSetBy(event))) return false;
-      const queued = copyEvent(event);
+      const queued = copyEvent(this.target.restart?.apply(event) ?? event);
       this.task = applyEvent(this.task, queued.event);
       this.queue.push(queued);
       this.queuedBytes += queued.bytes;
@@ -147,6 +154,14 @@ export class CommitLoop {
     }
     if (this.queue.length > 0 && !this.isPumping) this.pumping = this.pump();
     return true;
+  }
+
+  /** Begins a new task that has published nothing yet: what follows needs it, and its lease, to be there. */
+  begin(): void {
+    if (this.task) return;
+    const { scope, contextId } = this.target;
+    const task = { id: scope.taskId, contextId, status: submitted(), artifacts: [], history: [], metadata: undefined };
+    this.add({ kind: 'task', task });
   }
 
   /** Takes no more events; what is queued is still stored. */
@@ -181,9 +196,8 @@ export class CommitLoop {
       ];
     }
     if (this.task) return [event];
-    const status = { state: TaskState.TASK_STATE_SUBMITTED, message: undefined, timestamp: new Date().toISOString() };
     const task: Task = {
-      ...{ id: scope.taskId, contextId, status, artifacts: [], metadata: undefined },
+      ...{ id: scope.taskId, contextId, status: submitted(), artifacts: [], metadata: undefined },
       history: userMessage ? [userMessage] : [],
     };
     return [{ kind: 'task', task }, event];

@@ -98,7 +98,10 @@ export class TurnAdmission {
         case 'abandoned':
           // Without leases of our own there is no recovering those of others.
           if (!this.heartbeat) throw busy(taskId);
-          if (!(await this.recoverAbandoned(execution.subject.scope))) await pause(LOOK_INTERVAL_MS);
+          if (await this.recoverAbandoned(execution.subject.scope)) break;
+          // Somebody else has it, or it waits until a replica may run it again.
+          if (performance.now() >= giveUpAt) throw busy(taskId);
+          await pause(LOOK_INTERVAL_MS);
           break;
         case 'busy':
           if (!admission.waiting || performance.now() >= giveUpAt) throw busy(taskId);
@@ -119,16 +122,22 @@ export class TurnAdmission {
 
   /** Opens the way into the event log and starts to keep the lease alive. */
   private open(execution: TurnExecution, lease: LeaseRequest | undefined, admitted: Admitted | undefined): void {
-    const { scope, contextId, request, receipt, kind } = execution.subject;
+    const { scope, contextId, request, receipt, kind, again } = execution.subject;
     const { heartbeat } = this;
     const hold = (generation: number, sentAt: number): void => {
       execution.lease = heartbeat?.hold(generation, sentAt, execution);
     };
-    if (admitted?.generation !== undefined) hold(admitted.generation, admitted.sentAt);
+    if (admitted?.held) {
+      admitted.held.transferTo(execution);
+      execution.lease = admitted.held;
+    } else if (admitted?.generation !== undefined) hold(admitted.generation, admitted.sentAt);
     // A copy, since the loop folds what follows into its own; the first answer shows the task as it was admitted.
     const firstTask = admitted && copyTask(admitted.stored.task);
     execution.loop = new CommitLoop(
-      { scope, contextId, userMessage: request?.message, lease, receipt, ...(admitted && { admitted }) },
+      {
+        ...{ scope, contextId, userMessage: request?.message, lease, receipt, restart: again?.restart },
+        ...(admitted && { admitted }),
+      },
       this.tasks,
       this.stream,
       {
@@ -149,6 +158,8 @@ export class TurnAdmission {
       else
         execution.opened.resolve({ taskNo: admitted.stored.taskNo, version: admitted.stored.version, task: firstTask });
     });
+    // A claimed lease may have been lost while nobody was there to be told.
+    execution.checkDeadline();
   }
 
   /** I6: an executor that never settles is stopped all the same. */

@@ -2,6 +2,8 @@ import { Logger } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
 import { isPassing } from '../database/database-errors.js';
 import { Backoff } from '../database/retry.js';
+import type { EffectStore } from '../effects/effect-store.js';
+import { evidenceOf, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnAbortedError } from '../errors/turn-aborted.error.js';
 import type { LeaseStore } from '../leases/lease-store.js';
@@ -24,17 +26,24 @@ export class TurnConclusion {
   constructor(
     private readonly stream: TaskEventStream,
     private readonly leases: LeaseStore | undefined,
+    private readonly effects: EffectStore,
     private readonly options: TurnOptions,
+    /** Whether a turn that a shutdown stops goes on at another replica, instead of ending FAILED. */
+    private readonly handsOver: boolean,
   ) {}
 
   async conclude(execution: TurnExecution, outcome: ExecutionOutcome): Promise<void> {
     const loop = execution.loop!;
     clearTimeout(execution.timer);
     try {
-      await this.finish(execution, outcome);
+      const handsOver = this.isToBeHandedOver(execution);
+      // What nobody knows of cannot be handed over: a new task begins with it.
+      if (handsOver) loop.begin();
+      else await this.finish(execution, outcome);
       loop.close();
       await loop.drained();
-      if (!loop.isEnding) await this.letGo(execution);
+      if (loop.isEnding) return;
+      await (handsOver ? this.handOver(execution) : this.letGo(execution));
     } catch (error) {
       const lost = error instanceof LeaseLostError ? error : new LeaseLostError(execution.taskId, String(error));
       loop.refuse(lost);
@@ -65,28 +74,63 @@ export class TurnConclusion {
     } else if (defect || outcome.kind === 'threw') {
       const error = defect ?? (outcome as { error: unknown }).error;
       this.logger.error(`The executor failed on task ${ids.taskId}: ${detailOf(error)}`);
-      loop.add(failed(ids, `The agent failed: ${error instanceof Error ? error.message : String(error)}`));
+      await this.fail(execution, `The agent failed: ${error instanceof Error ? error.message : String(error)}`);
     } else if (reply) {
       // A task that this turn has set in motion needs an end; otherwise the message is the whole answer.
       const running = loop.published !== undefined && !isInterrupted(loop.published);
       if (running) loop.add(statusWithMessage(ids, TaskState.TASK_STATE_COMPLETED, reply));
     } else if (this.isUnfinished(execution)) {
-      loop.add(
-        this.options.unfinishedTurn === 'complete'
-          ? statusEvent(ids, TaskState.TASK_STATE_COMPLETED, 'The agent returned without a final status.')
-          : failed(ids, 'The agent returned without bringing the task to an end or asking for anything.'),
-      );
+      if (this.options.unfinishedTurn === 'complete') {
+        loop.add(statusEvent(ids, TaskState.TASK_STATE_COMPLETED, 'The agent returned without a final status.'));
+      } else {
+        await this.fail(execution, 'The agent returned without bringing the task to an end or asking for anything.');
+      }
     }
   }
 
   private async finishAborted(execution: TurnExecution, reason: TurnAbortedError): Promise<void> {
     const loop = execution.loop!;
-    const ids = { taskId: execution.taskId, contextId: execution.contextId };
     if (reason.code === 'LEASE_LOST') throw reason;
     // Whatever stops a turn that is to be canceled: its task was asked to be CANCELED.
     const toCancel = execution.cancellation !== undefined || execution.subject.kind === 'cancel';
     await execution.cancellation;
-    loop.add(toCancel || reason.code === 'TASK_CANCELED' ? canceled(ids) : failed(ids, reason.message));
+    if (toCancel || reason.code === 'TASK_CANCELED') loop.add(canceled(execution));
+    else await this.fail(execution, reason.message);
+  }
+
+  /** FAILED, with what the turn dispatched to the outside and knows no outcome of. */
+  private async fail(execution: TurnExecution, text: string): Promise<void> {
+    const { taskId, contextId, turnId, subject } = execution;
+    const loop = execution.loop!;
+    const asked = loop.key && (execution.hasEffects || subject.again) ? loop.key.taskNo : undefined;
+    const unresolved =
+      asked === undefined
+        ? []
+        : await unresolvedEffects(this.effects, asked, turnId).catch((error: unknown) => {
+            this.logger.error(`Task ${taskId} ends FAILED without its unresolved effects: ${detailOf(error)}`);
+            return [];
+          });
+    const evidence = evidenceOf(unresolved);
+    loop.add(failed({ taskId, contextId }, text + evidence.text, evidence.metadata));
+  }
+
+  /** Stopped by the shutdown of this replica, in the middle of it and not for good. */
+  private isToBeHandedOver({ signal, subject, cancellation, loop, reply }: TurnExecution): boolean {
+    if (!this.handsOver || subject.kind !== 'message' || cancellation || reply || loop!.isSealed) return false;
+    return signal.aborted && (signal.reason as TurnAbortedError).code === 'SHUTDOWN';
+  }
+
+  /** The lease goes to whoever claims it, at once; what this replica may still have under way is fenced by that. */
+  private async handOver(execution: TurnExecution): Promise<void> {
+    const { taskNo, generation } = execution.loop!.key!;
+    const deadline = execution.lease?.deadline ?? Infinity;
+    execution.lease?.drop();
+    if (generation !== undefined && !(await this.untilAnswered(() => this.leases!.handOver(generation, 0), deadline))) {
+      throw new LeaseLostError(execution.taskId, 'another replica has claimed or ended it');
+    }
+    this.logger.log(`Handed the turn on task ${execution.taskId} over.`);
+    this.stream.changed(taskNo);
+    execution.ended.resolve({ kind: 'lost', taskNo });
   }
 
   /** Neither ended nor waiting: a task nobody published for, or one that is left in a running state. */
@@ -103,7 +147,8 @@ export class TurnConclusion {
     const deadline = execution.lease?.deadline ?? Infinity;
     execution.lease?.drop();
     if (key?.generation !== undefined && this.leases) {
-      if (!(await this.release(key.generation, deadline))) {
+      const { generation } = key;
+      if (!(await this.untilAnswered(() => this.leases!.release(generation), deadline))) {
         throw new LeaseLostError(execution.taskId, 'another replica has claimed or ended it');
       }
     }
@@ -119,13 +164,13 @@ export class TurnConclusion {
     }
   }
 
-  private async release(generation: number, deadline: number): Promise<boolean> {
+  /** Whether it was done; one whose answer was lost finds nothing when it is repeated, which is what it wanted. */
+  private async untilAnswered(work: () => Promise<boolean>, deadline: number): Promise<boolean> {
     const backoff = new Backoff();
     let unsure = false;
     for (;;) {
       try {
-        // A release whose answer was lost finds nothing when it is repeated, which is what it wanted.
-        return (await this.leases!.release(generation)) || unsure;
+        return (await work()) || unsure;
       } catch (error) {
         if (!isPassing(error) || performance.now() >= deadline) throw error;
         unsure = true;

@@ -2,9 +2,22 @@ import { randomUUID } from 'node:crypto';
 import { type Message, type SendMessageRequest, type Task, TaskState } from '@a2a-js/sdk';
 import type { AgentExecutor, ServerCallContext } from '@a2a-js/sdk/server';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { boundaryOf } from '../effects/boundary.js';
+import type { EffectStore, EffectTurn } from '../effects/effect-store.js';
+import type { FencedTransactions, TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
+import {
+  type EffectCall,
+  type EffectContract,
+  type EffectHost,
+  idempotencyKey,
+  TurnEffects,
+} from '../effects/turn-effects.js';
+import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import type { TurnAbortedError } from '../errors/turn-aborted.error.js';
+import { TurnUsageError } from '../errors/turn-usage.error.js';
 import type { HeldLease, LeaseHolder } from '../leases/heartbeat.js';
 import type { TurnKind } from '../leases/lease-store.js';
+import type { ArtifactRestart } from '../tasks/artifact-restart.js';
 import type { MessageReceipt, StoredTask, TaskScope } from '../tasks/task-store.js';
 import type { CommitLoop } from './commit-loop.js';
 import { Deferred } from './deferred.js';
@@ -31,6 +44,8 @@ export interface TurnSubject {
   receipt: MessageReceipt | undefined;
   /** A follow-up, to a task that is there. */
   followUp: boolean;
+  /** A turn that is run again, and what it begins its artifacts with. */
+  again?: { turnId: string; attempt: number; restart: ArtifactRestart };
 }
 
 /** A task that a turn may run on, and the lease under which. */
@@ -39,15 +54,27 @@ export interface Admitted {
   generation: number | undefined;
   /** Monotonic time at which the statement that admitted it was sent. */
   sentAt: number;
+  /** The lease, where it is kept alive already. */
+  held?: HeldLease;
+}
+
+/** What a turn works with besides its own parts. */
+export interface TurnServices {
+  effects: EffectStore;
+  /** None where the leases are kept in another place than the app's database. */
+  transactions: FencedTransactions | undefined;
+  /** Starts the `cancellation` of a turn. */
+  cancel: (execution: TurnExecution) => Promise<void>;
 }
 
 /** Everything one running turn consists of. Its executor sees the {@link Turn} part. */
-export class TurnExecution extends Turn implements LeaseHolder {
-  readonly turnId = randomUUID();
-  readonly attempt = 1;
+export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
+  readonly turnId: string;
+  readonly attempt: number;
   readonly taskId: string;
   readonly contextId: string;
   private readonly aborting = new AbortController();
+  private readonly effects: TurnEffects;
 
   /** Resolves when what the message is about is durable: the follow-up is admitted, or the new task is stored. */
   readonly opened = new Deferred<{ taskNo: number; version: number; task: Task | undefined } | { message: Message }>();
@@ -78,12 +105,14 @@ export class TurnExecution extends Turn implements LeaseHolder {
 
   constructor(
     readonly subject: TurnSubject,
-    /** Starts `cancellation`. */
-    private readonly startCancellation: (execution: TurnExecution) => Promise<void>,
+    private readonly services: TurnServices,
   ) {
     super();
     this.taskId = subject.scope.taskId;
     this.contextId = subject.contextId;
+    this.turnId = subject.again?.turnId ?? randomUUID();
+    this.attempt = subject.again?.attempt ?? 1;
+    this.effects = new TurnEffects(this, services.effects);
   }
 
   get signal(): AbortSignal {
@@ -100,7 +129,58 @@ export class TurnExecution extends Turn implements LeaseHolder {
   }
 
   override async flush(): Promise<void> {
+    if (boundaryOf(this) === 'transaction') {
+      throw new TurnUsageError(
+        this.taskId,
+        'turn.flush() was called inside of a transaction, which the end of the turn waits for: call it after.',
+      );
+    }
     await this.loop?.drained();
+  }
+
+  override idempotencyKey(name: string): string {
+    return idempotencyKey(this.turnId, name);
+  }
+
+  override effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
+    return this.effects.effect(key, contract, run);
+  }
+
+  override async transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
+    const { transactions } = this.services;
+    if (transactions) return transactions.run(this, work, options);
+    throw new TurnUsageError(
+      this.taskId,
+      "turn.transaction() needs the leases to be in the app's database: the LeaseStore that is provided keeps them elsewhere.",
+    );
+  }
+
+  /** Whether it has asked for outside actions. */
+  get hasEffects(): boolean {
+    return this.effects.used;
+  }
+
+  /** Monotonic time until which the lease may be relied on. */
+  get deadline(): number {
+    return this.lease?.deadline ?? Infinity;
+  }
+
+  async begin(): Promise<EffectTurn> {
+    this.assertHeld();
+    const { loop, taskId, turnId, attempt } = this;
+    if (!loop || loop.isSealed) {
+      throw new TurnUsageError(taskId, `The turn on task ${taskId} has ended: its effects come before its last event.`);
+    }
+    loop.begin();
+    await loop.drained();
+    this.assertHeld();
+    const { taskNo, generation } = loop.key!;
+    return { taskNo, taskId, turnId, attempt, generation };
+  }
+
+  canceled(): never {
+    this.onCancelRequested();
+    throw new TaskCanceledError(this.taskId);
   }
 
   abort(reason: TurnAbortedError): void {
@@ -128,6 +208,6 @@ export class TurnExecution extends Turn implements LeaseHolder {
   }
 
   onCancelRequested(): void {
-    if (this.subject.kind === 'message') this.cancellation ??= this.startCancellation(this);
+    if (this.subject.kind === 'message') this.cancellation ??= this.services.cancel(this);
   }
 }

@@ -9,7 +9,7 @@ import type { Invocation } from './executor-provider.js';
 import { FencedEventBus } from './fenced-event-bus.js';
 import type { RunningTurns } from './running-turns.js';
 import { canceled } from './status-events.js';
-import { type Admitted, TurnExecution, type TurnSubject } from './turn-execution.js';
+import { type Admitted, TurnExecution, type TurnServices, type TurnSubject } from './turn-execution.js';
 import type { TurnOptions } from './turn-options.js';
 import { TurnRequestContext } from './turn-request-context.js';
 
@@ -25,6 +25,12 @@ export interface MessageTurn {
   referenceTasks: Task[] | undefined;
 }
 
+/** The turn of a message that is run again, under a lease that was claimed for it. */
+export interface ResumedTurn extends MessageTurn {
+  again: NonNullable<TurnSubject['again']>;
+  admitted: Admitted;
+}
+
 /** Starts turns and sees them through. */
 export class TurnRunner {
   private readonly logger = new Logger('A2AClusterTurn');
@@ -34,6 +40,7 @@ export class TurnRunner {
     private readonly invoker: ExecutorInvoker,
     private readonly running: RunningTurns,
     private readonly options: TurnOptions,
+    private readonly services: Omit<TurnServices, 'cancel'>,
   ) {}
 
   /** Starts the turn of a message. Whether it was admitted, and how it ends, is told by the execution's promises. */
@@ -46,6 +53,22 @@ export class TurnRunner {
       await this.invoker.guard(invocation, 'execute', [context, bus]);
       await this.invoker.execute(invocation, context, bus);
     });
+    return execution;
+  }
+
+  /**
+   * Runs a turn again that was admitted before. The guards have let its message pass then, and are not asked again.
+   * Throws {@link ReplicaDrainingError}.
+   */
+  resume({ task, referenceTasks, admitted, ...message }: ResumedTurn): TurnExecution {
+    this.running.assertOpen();
+    const { request, callContext } = message;
+    const execution = this.create({ kind: 'message', followUp: task !== undefined, ...message });
+    execution.preAdmitted = admitted;
+    const context = new TurnRequestContext(execution, request, callContext, admitted.stored.task, referenceTasks);
+    // Nobody waits for its answer.
+    for (const { promise } of [execution.opened, execution.ended]) promise.catch(() => undefined);
+    void this.run(execution, context, (invocation, bus) => this.invoker.execute(invocation, context, bus));
     return execution;
   }
 
@@ -103,7 +126,10 @@ export class TurnRunner {
   }
 
   private create(subject: TurnSubject): TurnExecution {
-    return new TurnExecution(subject, (execution) => this.cancelRunning(execution));
+    return new TurnExecution(subject, {
+      ...this.services,
+      cancel: (execution) => this.cancelRunning(execution),
+    });
   }
 
   private async run(

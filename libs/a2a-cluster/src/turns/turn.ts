@@ -1,3 +1,6 @@
+import type { TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
+import type { EffectCall, EffectContract } from '../effects/turn-effects.js';
+
 /**
  * One run of the executor on a task: what an executor may ask and rely on. `requestContext.turn` in `execute`, or
  * {@link currentTurn} anywhere below it.
@@ -6,7 +9,10 @@ export abstract class Turn {
   abstract readonly taskId: string;
   abstract readonly contextId: string;
 
-  /** 1 for the first run of the request, one more each time it is run again after a replica was lost. */
+  /**
+   * 1 for the first run of the request, one more each time it is run again after a replica was lost. A turn that was
+   * handed over by a replica that shut down goes on in the same attempt.
+   */
   abstract readonly attempt: number;
 
   /**
@@ -28,6 +34,43 @@ export abstract class Turn {
    */
   abstract assertHeld(): void;
 
-  /** Waits until everything published so far is stored. Throws {@link LeaseLostError} if it was refused. */
+  /**
+   * Waits until everything published so far is stored. Throws {@link LeaseLostError} if it was refused, and
+   * {@link TurnUsageError} inside of `transaction`, whose lock the end of a turn would wait for.
+   */
   abstract flush(): Promise<void>;
+
+  /**
+   * A key for an outside service that recognises repeated requests by one: the same in every attempt of this turn, and
+   * another one for each name. 43 characters that fit into a header.
+   */
+  abstract idempotencyKey(name: string): string;
+
+  /**
+   * Runs an outside action that recovery must not repeat unless its contract says so. That it is dispatched is recorded
+   * before, under a live lease, and its outcome after. A later call with the same key, in this attempt or another,
+   * returns the recorded result, or follows the contract where the outcome is not known.
+   *
+   * What `run` throws is rethrown and leaves the outcome unknown; {@link EffectNotPerformedError} says that nothing took
+   * place. The result must be JSON: null, booleans, finite numbers, strings, arrays and plain objects, or nothing.
+   *
+   * The check cannot close the gap between itself and the action: a process that stands still in between acts late. For
+   * resources that can tell, there is the fencing token.
+   * @throws {LeaseLostError} where the lease is gone: nothing was dispatched, or its outcome could not be recorded
+   * @throws {EffectUnresolvedError} where the contract forbids to dispatch it again
+   * @throws {EffectResultError} where the result cannot be recorded
+   * @throws {TurnUsageError} for a key that is used by another call, and inside of an effect or a transaction
+   */
+  abstract effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T>;
+
+  /**
+   * Runs work in the app's own database in a transaction that only the holder of the lease can commit. Each statement,
+   * and each pause between two, may take a third of the lease's TTL; the whole, what is left of the lease.
+   * With `key` it happens exactly once over all attempts, and its result must be JSON as that of an effect.
+   * @throws {LeaseLostError} where the lease is gone: nothing was written
+   * @throws {CommitOutcomeUnknownError} without a key, where the connection was lost during COMMIT
+   * @throws {DatabaseTimeoutError} where it took too long: nothing was written
+   * @throws {TurnUsageError} inside of an effect or a transaction, and where leases are kept in another place
+   */
+  abstract transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T>;
 }

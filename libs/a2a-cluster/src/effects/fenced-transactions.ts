@@ -1,0 +1,116 @@
+import type { EntityManager } from 'typeorm';
+import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
+import { isPassing } from '../database/database-errors.js';
+import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { TurnUsageError } from '../errors/turn-usage.error.js';
+import { insideBoundary } from './boundary.js';
+import * as sql from './effect-statements.js';
+import type { EffectTurn } from './effect-store.js';
+import { decodeResult, encodeResult } from './effect-result.js';
+import { checkKey, type EffectHost, refuseInside } from './turn-effects.js';
+import { recordedEffect, type RecordedRow } from './typeorm-effect-store.js';
+
+/** What a turn does in the app's own database. */
+export type TransactionWork<T> = (manager: EntityManager) => Promise<T>;
+
+export interface TransactionOptions {
+  /**
+   * Makes it happen once over all attempts of the turn: it is recorded under this key in the same transaction, and a
+   * later call returns what the first one returned. Without it each call is a transaction of its own.
+   */
+  key?: string;
+  /** Bound of the whole transaction in ms. Default, and at most: what is left of the lease when it begins. */
+  timeoutMs?: number;
+}
+
+/**
+ * Transactions in the app's own database that a stale owner cannot commit: they hold the lease's row, so that nobody
+ * can claim the lease while they are open, and begin only while it is theirs.
+ */
+export class FencedTransactions {
+  constructor(
+    private readonly database: ClusterDatabase,
+    private readonly tables: sql.EffectTables,
+  ) {}
+
+  async run<T>(host: EffectHost, work: TransactionWork<T>, options: TransactionOptions = {}): Promise<T> {
+    const { key, timeoutMs } = options;
+    refuseInside(host, 'transaction()');
+    if (key !== undefined) checkKey(host.taskId, key);
+    const turn = await host.begin();
+    const bound = Math.min(timeoutMs ?? Infinity, host.deadline - performance.now());
+    const record = key === undefined ? undefined : new TransactionRecord(this.tables, turn, key);
+    try {
+      return await this.database.managed(
+        async (manager, tx) => {
+          await this.fence(host, turn, tx);
+          const before = await record?.begin(tx);
+          if (before) return decodeResult(before.result) as T;
+          const result = await insideBoundary(host, 'transaction', () => work(manager));
+          await record?.finish(tx, result);
+          return result;
+        },
+        { timeoutMs: bound, signal: host.signal },
+      );
+    } catch (error) {
+      if (record && error instanceof CommitOutcomeUnknownError) return (await this.lookUp<T>(record, error));
+      throw error;
+    }
+  }
+
+  private async fence(host: EffectHost, turn: EffectTurn, tx: SqlExecutor): Promise<void> {
+    const fenced = turn.generation !== undefined;
+    const statement = sql.fenceStatement(this.tables, fenced);
+    const [lease] = await tx.query<{ canceled: boolean }>(statement, [turn.taskNo, turn.generation ?? 0]);
+    if (!lease) throw new LeaseLostError(turn.taskId, 'it has run out, or another replica has claimed or ended it');
+    if (lease.canceled) host.canceled();
+  }
+
+  /** The answer to COMMIT was lost: what was recorded in the transaction tells whether it was done. */
+  private async lookUp<T>(record: TransactionRecord, lost: CommitOutcomeUnknownError): Promise<T> {
+    try {
+      const found = await this.database.transaction(async (tx) => {
+        // Waits for the lost transaction if it is still open, and then knows. What it enters itself is rolled back.
+        const before = await record.begin(tx);
+        if (!before) throw new NotRecorded();
+        return before;
+      });
+      return decodeResult(found.result) as T;
+    } catch (error) {
+      if (error instanceof NotRecorded) throw lost.cause;
+      throw isPassing(error) ? lost : error;
+    }
+  }
+}
+
+/** The lost transaction was rolled back. */
+class NotRecorded extends Error {}
+
+/** The entry of a transaction in the ledger. */
+class TransactionRecord {
+  constructor(
+    private readonly tables: sql.EffectTables,
+    private readonly turn: EffectTurn,
+    private readonly key: string,
+  ) {}
+
+  /** Enters it; or returns the entry of the transaction that was done under this key before. */
+  async begin(tx: SqlExecutor): Promise<{ result: string | null } | undefined> {
+    const { taskNo, taskId, turnId, attempt, generation } = this.turn;
+    const params = [taskNo, turnId, this.key, attempt, generation ?? 0];
+    const entered = await tx.query(sql.beginRecordStatement(this.tables), params);
+    if (entered.length > 0) return undefined;
+    const [row] = await tx.query<RecordedRow>(sql.recordedStatement(this.tables), [taskNo, turnId, this.key]);
+    const before = row && recordedEffect(this.key, row);
+    if (before?.replay === 'transaction') return before;
+    throw new TurnUsageError(taskId, `'${this.key}' is the key of an effect of this turn, not of a transaction.`);
+  }
+
+  /** A result that cannot be recorded rolls the transaction back. */
+  async finish(tx: SqlExecutor, result: unknown): Promise<void> {
+    const { taskNo, turnId } = this.turn;
+    const text = encodeResult(this.key, result);
+    await tx.query(sql.finishRecordStatement(this.tables), [taskNo, turnId, this.key, text]);
+  }
+}

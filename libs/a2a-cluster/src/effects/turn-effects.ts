@@ -1,0 +1,243 @@
+import { createHash } from 'node:crypto';
+import { isPassing } from '../database/database-errors.js';
+import { Backoff } from '../database/retry.js';
+import { EffectNotPerformedError } from '../errors/effect-not-performed.error.js';
+import { EffectUnresolvedError } from '../errors/effect-unresolved.error.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { TurnUsageError } from '../errors/turn-usage.error.js';
+import { boundaryOf, insideBoundary } from './boundary.js';
+import type { Dispatch, EffectStore, EffectTurn, RecordedEffect, ReplayContract, Settlement } from './effect-store.js';
+import { decodeResult, encodeResult } from './effect-result.js';
+
+/** What an outside action is called with. */
+export interface EffectCall {
+  /** The same in every attempt of the turn: for services that recognise a repeated request by such a key. */
+  readonly idempotencyKey: string;
+  /** The generation of the turn's lease: for resources that refuse what comes with an older one. */
+  readonly fencingToken: number | undefined;
+  /** Aborts when the turn is stopped. */
+  readonly signal: AbortSignal;
+}
+
+/** What a reconciler found out about an action that was dispatched before. */
+export type EffectOutcome<T> =
+  { outcome: 'succeeded'; result: T } | { outcome: 'not_performed' } | { outcome: 'unknown' };
+
+/** An action whose outcome is not known. */
+export interface DispatchedEffect extends EffectCall {
+  readonly key: string;
+  /** The attempt that dispatched it. */
+  readonly attempt: number;
+  /** By the database's clock. */
+  readonly dispatchedAt: Date;
+}
+
+/** Asks the outside whether an action took place. What it throws leaves the outcome unknown. */
+export type EffectReconciler<T> = (effect: DispatchedEffect) => Promise<EffectOutcome<T>> | EffectOutcome<T>;
+
+/** What may be done about an action whose outcome is not known. */
+export interface EffectContract<T> {
+  /**
+   * `never`: nothing; the turn ends FAILED and names it. `idempotent`: dispatch it again, with the same key. A function:
+   * it is asked what became of the action.
+   */
+  replay: 'never' | 'idempotent' | EffectReconciler<T>;
+}
+
+/** What effects need of their turn. */
+export interface EffectHost {
+  readonly taskId: string;
+  readonly turnId: string;
+  readonly signal: AbortSignal;
+  /** Monotonic time until which the lease may be relied on. */
+  readonly deadline: number;
+  /** Makes sure that the task and the lease exist and that all that was published is stored. */
+  begin(): Promise<EffectTurn>;
+  assertHeld(): void;
+  /** Somebody has asked that the task be canceled. Throws. */
+  canceled(): never;
+}
+
+const MAX_KEY_LENGTH = 200;
+
+/** Outside actions of one turn: recorded before they are dispatched, and with their outcome. */
+export class TurnEffects {
+  /** Keys of actions that are under way. */
+  private readonly inFlight = new Set<string>();
+  /** Keys of actions that were really called in this attempt, and whose outcome was not `not_performed`. */
+  private readonly called = new Set<string>();
+
+  /** Whether any was asked for in this attempt. */
+  used = false;
+
+  constructor(
+    private readonly host: EffectHost,
+    private readonly store: EffectStore,
+  ) {}
+
+  async effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
+    const { host } = this;
+    checkKey(host.taskId, key);
+    const replay = contractOf(host.taskId, key, contract);
+    refuseInside(host, `effect('${key}')`);
+    if (this.inFlight.has(key)) {
+      throw new TurnUsageError(host.taskId, `turn.effect('${key}') is under way already: await it before the next.`);
+    }
+    this.inFlight.add(key);
+    this.used = true;
+    try {
+      return await this.perform(key, replay, contract, run);
+    } finally {
+      this.inFlight.delete(key);
+    }
+  }
+
+  private async perform<T>(
+    key: string,
+    replay: ReplayContract,
+    contract: EffectContract<T>,
+    run: (call: EffectCall) => Promise<T> | T,
+  ): Promise<T> {
+    for (;;) {
+      const turn = await this.host.begin();
+      const recorded = await this.dispatch(turn, key, replay);
+      if (recorded === undefined) return await this.call(turn, key, run);
+      if (recorded.state === 'succeeded') {
+        if (recorded.replay !== 'transaction') return decodeResult(recorded.result) as T;
+        throw new TurnUsageError(turn.taskId, `'${key}' is the key of a transaction of this turn, not of an effect.`);
+      }
+      if (typeof contract.replay !== 'function') throw unresolved(turn, recorded);
+      const outcome = await this.reconcile(turn, recorded, contract.replay);
+      if (outcome.outcome === 'succeeded') {
+        await this.settle(turn, key, { state: 'succeeded', result: encodeResult(key, outcome.result) });
+        return outcome.result;
+      }
+      // It may be dispatched now: around once more.
+      await this.settle(turn, key, { state: 'not_performed' });
+      this.called.delete(key);
+    }
+  }
+
+  /** Runs what is recorded as dispatched. What it throws leaves the outcome unknown, unless it says otherwise. */
+  private async call<T>(turn: EffectTurn, key: string, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
+    const { host } = this;
+    try {
+      host.assertHeld();
+    } catch (stopped) {
+      // Nothing has left yet. If this cannot be recorded any more, the effect stays unresolved, which is the safe side.
+      await this.store.settle(turn, key, { state: 'not_performed' }).catch(() => undefined);
+      throw stopped;
+    }
+    this.called.add(key);
+    let result: T;
+    try {
+      result = await insideBoundary(host, 'effect', async () => run(this.callOf(turn, key)));
+    } catch (error) {
+      if (!(error instanceof EffectNotPerformedError)) throw error;
+      await this.settle(turn, key, { state: 'not_performed' });
+      this.called.delete(key);
+      throw error;
+    }
+    await this.settle(turn, key, { state: 'succeeded', result: encodeResult(key, result) });
+    return result;
+  }
+
+  private async reconcile<T>(
+    turn: EffectTurn,
+    recorded: RecordedEffect,
+    reconciler: EffectReconciler<T>,
+  ): Promise<Exclude<EffectOutcome<T>, { outcome: 'unknown' }>> {
+    const { key, attempt, dispatchedAt } = recorded;
+    const effect = { ...this.callOf(turn, key), key, attempt, dispatchedAt };
+    let outcome: EffectOutcome<T>;
+    try {
+      outcome = await insideBoundary(this.host, 'effect', async () => reconciler(effect));
+    } catch (error) {
+      throw unresolved(turn, recorded, error);
+    }
+    const said: unknown = outcome?.outcome;
+    if (said === 'unknown') throw unresolved(turn, recorded);
+    if (said === 'succeeded' || said === 'not_performed') return outcome as never;
+    throw new TurnUsageError(
+      turn.taskId,
+      `The reconciler of '${key}' returned ${JSON.stringify(outcome)}: ` +
+        "it has to return { outcome: 'succeeded', result }, { outcome: 'not_performed' } or { outcome: 'unknown' }.",
+    );
+  }
+
+  /** Records the dispatch. What it finds on record instead is returned. */
+  private async dispatch(turn: EffectTurn, key: string, replay: ReplayContract): Promise<RecordedEffect | undefined> {
+    const dispatch = await this.untilRecorded<Dispatch>(turn, () => this.store.dispatch(turn, { key, replay }));
+    if (dispatch.outcome === 'canceled') this.host.canceled();
+    if (dispatch.outcome === 'dispatched') return undefined;
+    const { effect } = dispatch;
+    // Our own record, whose answer was lost: under this very lease, and nothing has been called since.
+    const own = effect.attempt === turn.attempt && effect.generation === (turn.generation ?? 0);
+    return effect.state === 'dispatched' && own && !this.called.has(key) ? undefined : effect;
+  }
+
+  private async settle(turn: EffectTurn, key: string, settlement: Settlement): Promise<void> {
+    await this.untilRecorded(turn, () => this.store.settle(turn, key, settlement));
+  }
+
+  /** Repeats what may be repeated through passing trouble, as long as the lease can be relied on. */
+  private async untilRecorded<R>({ taskId }: EffectTurn, write: () => Promise<R>): Promise<R> {
+    const backoff = new Backoff();
+    for (;;) {
+      try {
+        return await write();
+      } catch (error) {
+        if (!isPassing(error)) throw error;
+        if (performance.now() >= this.host.deadline) {
+          throw new LeaseLostError(taskId, 'its effects could not be recorded before it ran out', { cause: error });
+        }
+        await backoff.pause();
+      }
+    }
+  }
+
+  private callOf({ generation }: EffectTurn, key: string): EffectCall {
+    const { signal, turnId } = this.host;
+    return { idempotencyKey: idempotencyKey(turnId, key), fencingToken: generation, signal };
+  }
+}
+
+/** Letters that fit into any header: a hash, since names may hold anything and be of any length. */
+export const idempotencyKey = (turnId: string, name: string): string =>
+  createHash('sha256').update(`${turnId}\n${name}`).digest('base64url');
+
+/** One boundary at a time: what is inside of one has to be over before the next is recorded. */
+export function refuseInside(host: { taskId: string }, what: string): void {
+  const kind = boundaryOf(host);
+  if (!kind) return;
+  throw new TurnUsageError(
+    host.taskId,
+    `turn.${what} was called inside of ${kind === 'effect' ? 'an effect' : 'a transaction'} of the same turn: ` +
+      'call one after the other.',
+  );
+}
+
+export function checkKey(taskId: string, key: unknown): asserts key is string {
+  const usable = typeof key === 'string' && key !== '' && key.length <= MAX_KEY_LENGTH && !key.includes('\0');
+  if (usable) return;
+  throw new TurnUsageError(
+    taskId,
+    `The key of an effect is ${JSON.stringify(key)}: it must be text of 1 to ${MAX_KEY_LENGTH} characters without NUL.`,
+  );
+}
+
+function contractOf<T>(taskId: string, key: string, contract: EffectContract<T> | undefined): ReplayContract {
+  const replay: unknown = contract?.replay;
+  if (typeof replay === 'function') return 'reconcile';
+  if (replay === 'never' || replay === 'idempotent') return replay;
+  throw new TurnUsageError(
+    taskId,
+    `The contract of effect '${key}' has replay: ${JSON.stringify(replay)}: it must be 'never', 'idempotent' or a function.`,
+  );
+}
+
+const unresolved = ({ taskId }: EffectTurn, effect: RecordedEffect, cause?: unknown): Error =>
+  new EffectUnresolvedError(
+    ...([taskId, effect.key, effect.replay, effect.attempt, effect.dispatchedAt] as const),
+    ...(cause === undefined ? [] : [{ cause }]),
+  );

@@ -1,0 +1,102 @@
+import { type Message, SendMessageRequest, type Task } from '@a2a-js/sdk';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import type { HeldLease } from '../leases/heartbeat.js';
+import type { ClaimedLease } from '../leases/lease-store.js';
+import { ArtifactRestart, artifactsBefore } from '../tasks/artifact-restart.js';
+import type { TaskEvent } from '../tasks/task-event.js';
+import type { ScopeResolver } from '../tasks/task-scope.js';
+import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
+import type { ContextCodec } from '../turns/context-codec.js';
+import type { TurnExecution } from '../turns/turn-execution.js';
+import type { TurnRunner } from '../turns/turn-runner.js';
+
+const PAGE_EVENTS = 500;
+
+/** What a lease holds of its request cannot be run as the caller who sent it. */
+export class RequestNotRestoredError extends Error {
+  override readonly name = 'RequestNotRestoredError';
+}
+
+/** Runs the request of an abandoned turn again, as the caller who sent it. */
+export class ReExecution {
+  constructor(
+    private readonly runner: TurnRunner,
+    private readonly tasks: VersionedTaskStore,
+    private readonly codec: ContextCodec,
+    private readonly scopeOf: ScopeResolver,
+  ) {}
+
+  /** Whether this replica may start turns. */
+  get isOpen(): boolean {
+    return !this.runner.isDraining;
+  }
+
+  /** Starts it under the claimed lease. Throws {@link RequestNotRestoredError}. */
+  async start(
+    claimed: ClaimedLease,
+    stored: StoredTask,
+    lease: { held: HeldLease; sentAt: number },
+  ): Promise<TurnExecution> {
+    const { generation, turnId, attempt, admittedVersion } = claimed;
+    const scope = claimed.scope!;
+    const callContext = this.restoreCaller(claimed);
+    const request = restoreRequest(claimed);
+    const { contextId } = stored.task;
+    const restart = new ArtifactRestart(await this.artifactsBefore(stored, admittedVersion));
+    return this.runner.resume({
+      ...{ scope, contextId, callContext, request, receipt: undefined },
+      ...{ task: admittedVersion > 0 ? stored.task : undefined, again: { turnId, attempt, restart } },
+      referenceTasks: await this.referenceTasks(request.message, callContext),
+      admitted: { stored, generation, ...lease },
+    });
+  }
+
+  /** As nobody else: what was stored has to lead back to the owner of the task. */
+  private restoreCaller({ context, scope }: ClaimedLease): ServerCallContext {
+    const { tenant, owner, taskId } = scope!;
+    let callContext: ServerCallContext;
+    let restored;
+    try {
+      callContext = this.codec.decode(context);
+      restored = this.scopeOf(callContext, taskId);
+    } catch (error) {
+      throw new RequestNotRestoredError(`The caller of its request could not be restored: ${messageOf(error)}`);
+    }
+    if (restored.tenant === tenant && restored.owner === owner) return callContext;
+    throw new RequestNotRestoredError(
+      'The caller of its request could not be restored: what was stored of him leads to another owner.',
+    );
+  }
+
+  /** Where the events of the turn are no longer all there, what it appended cannot be told: it begins empty. */
+  private async artifactsBefore({ taskNo, version, task }: StoredTask, admittedVersion: number) {
+    if (admittedVersion === 0 || task.artifacts.length === 0) return artifactsBefore({ ...task, artifacts: [] }, []);
+    const events: TaskEvent[] = [];
+    for (let at = admittedVersion; at < version;) {
+      const page = await this.tasks.readEvents(taskNo, at, PAGE_EVENTS);
+      if (page[0]?.version !== at + 1) return artifactsBefore({ ...task, artifacts: [] }, []);
+      events.push(...page.map(({ event }) => event));
+      at = page.at(-1)!.version;
+    }
+    return artifactsBefore(task, events);
+  }
+
+  private async referenceTasks(message: Message | undefined, context: ServerCallContext): Promise<Task[] | undefined> {
+    const ids = message?.referenceTaskIds ?? [];
+    if (ids.length === 0) return undefined;
+    const found = await Promise.all(ids.map((id) => this.tasks.find(this.scopeOf(context, id))));
+    return found.filter((stored) => stored !== undefined).map(({ task }) => task);
+  }
+}
+
+function restoreRequest({ request }: ClaimedLease): SendMessageRequest {
+  try {
+    const restored = SendMessageRequest.fromJSON(JSON.parse(request ?? 'null'));
+    if (restored.message) return restored;
+    throw new Error('it has no message');
+  } catch (error) {
+    throw new RequestNotRestoredError(`Its request could not be restored: ${messageOf(error)}`);
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
