@@ -54,7 +54,7 @@ export class FencedTransactions {
         { timeoutMs: bound, signal: host.signal },
       );
     } catch (error) {
-      if (record && error instanceof CommitOutcomeUnknownError) return (await this.lookUp<T>(record, error));
+      if (record && error instanceof CommitOutcomeUnknownError) return await this.lookUp<T>(record, error);
       throw error;
     }
   }
