@@ -63,14 +63,14 @@ export class ClusterDatabase implements SqlExecutor {
 
   /**
    * The app's own work in a READ COMMITTED transaction. A process that stands still in it loses it: the server ends each
-   * statement and each pause between two of them after {@link maxTransactionMs}. As a whole it is bounded by `timeoutMs`,
-   * and rolled back when the signal aborts.
+   * statement and each pause between two of them after `stepMs`. As a whole it is bounded by `timeoutMs`, and rolled
+   * back when the signal aborts.
    */
   async managed<T>(
     work: (manager: EntityManager, tx: SqlExecutor) => Promise<T>,
-    { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+    { stepMs, timeoutMs, signal }: { stepMs: number; timeoutMs: number; signal: AbortSignal },
   ): Promise<T> {
-    const bound = Math.max(1, Math.floor(Math.min(timeoutMs, this.maxTransactionMs)));
+    const bound = Math.max(1, Math.floor(Math.min(timeoutMs, stepMs)));
     const uncommitted = new AbortController();
     const stop = (): void => uncommitted.abort(signal.reason);
     if (signal.aborted) stop();
@@ -80,7 +80,7 @@ export class ClusterDatabase implements SqlExecutor {
       // TypeORM's own, so that what the manager does inside of it becomes savepoints.
       await runner.startTransaction('READ COMMITTED');
       try {
-        await runner.query(limits(bound));
+        if (Number.isFinite(bound)) await runner.query(limits(bound));
         const result = await work(runner.manager, { query: (sql, params = []) => rowsOf(runner, sql, params) });
         // From here on it is decided by the database, and worth waiting for.
         signal.removeEventListener('abort', stop);

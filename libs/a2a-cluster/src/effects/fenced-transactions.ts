@@ -40,6 +40,8 @@ export class FencedTransactions {
     if (key !== undefined) checkKey(host.taskId, key);
     const turn = await host.begin();
     const bound = Math.min(timeoutMs ?? Infinity, host.deadline - performance.now());
+    // Its row lock keeps the lease from being claimed, so it has to be over well within the lease's time to live.
+    const stepMs = turn.generation === undefined ? Infinity : this.database.maxTransactionMs;
     const record = key === undefined ? undefined : new TransactionRecord(this.tables, turn, key);
     try {
       return await this.database.managed(
@@ -51,7 +53,7 @@ export class FencedTransactions {
           await record?.finish(tx, result);
           return result;
         },
-        { timeoutMs: bound, signal: host.signal },
+        { stepMs, timeoutMs: bound, signal: host.signal },
       );
     } catch (error) {
       if (record && error instanceof CommitOutcomeUnknownError) return await this.lookUp<T>(record, error);
