@@ -26,7 +26,7 @@ const held = ({ tasks, leases }: EffectTables, fenced: boolean, g: string, condi
 /**
  * I7: dispatched only under a lease that is alive and not to be canceled, and again only where the record permits it.
  * Nobody but the holder of the lease writes the effects of its turn, so what was there before is read without a lock.
- * $1 task_no, $2 turn id, $3 key, $4 contract, $5 attempt, $6 generation.
+ * $1 task_no, $2 turn id, $3 key, $4 contract, $5 attempt, $6 generation, $7 whether the turn cleans up after a cancel.
  */
 export const dispatchStatement = (tables: EffectTables, fenced: boolean): string => `
   WITH l AS MATERIALIZED (
@@ -35,7 +35,8 @@ export const dispatchStatement = (tables: EffectTables, fenced: boolean): string
     SELECT ${recordedColumns('b')} FROM ${tables.effects} AS b WHERE b.task_no = $1 AND b.turn_id = $2 AND b.key = $3
   ), d AS (
     INSERT INTO ${tables.effects} AS x (task_no, turn_id, key, state, replay, attempt, generation, dispatched_at)
-    SELECT $1, $2::uuid, $3, 'dispatched', $4, $5::integer, l.generation, clock_timestamp() FROM l WHERE NOT l.canceled
+    SELECT $1, $2::uuid, $3, 'dispatched', $4, $5::integer, l.generation, clock_timestamp()
+      FROM l WHERE NOT l.canceled OR $7::boolean
     ON CONFLICT (task_no, turn_id, key) DO UPDATE
        SET state = 'dispatched', replay = EXCLUDED.replay, attempt = EXCLUDED.attempt,
            generation = EXCLUDED.generation, result = NULL, dispatched_at = EXCLUDED.dispatched_at, settled_at = NULL

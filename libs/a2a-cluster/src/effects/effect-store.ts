@@ -10,6 +10,8 @@ export interface EffectTurn {
   attempt: number;
   /** None where leases are off. */
   generation: number | undefined;
+  /** It cleans up after a cancel: that one was asked for stops no dispatch. */
+  canceling?: boolean;
 }
 
 /** An effect as it is recorded. */

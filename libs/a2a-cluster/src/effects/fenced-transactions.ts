@@ -66,7 +66,7 @@ export class FencedTransactions {
     const statement = sql.fenceStatement(this.tables, fenced);
     const [lease] = await tx.query<{ canceled: boolean }>(statement, [turn.taskNo, turn.generation ?? 0]);
     if (!lease) throw new LeaseLostError(turn.taskId, 'it has run out, or another replica has claimed or ended it');
-    if (lease.canceled) host.canceled();
+    if (lease.canceled && !turn.canceling) host.canceled();
   }
 
   /** The answer to COMMIT was lost: what was recorded in the transaction tells whether it was done. */

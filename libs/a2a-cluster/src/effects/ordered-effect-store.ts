@@ -22,7 +22,7 @@ export class OrderedEffectStore extends EffectStore {
   }
 
   override async dispatch(turn: EffectTurn, effect: EffectRequest): Promise<Dispatch> {
-    if (await this.check(turn)) return { outcome: 'canceled' };
+    if ((await this.check(turn)) && !turn.canceling) return { outcome: 'canceled' };
     return this.effects.dispatch(turn, effect);
   }
 

@@ -70,13 +70,14 @@ export class TurnEffects {
   /** Whether any was asked for in this attempt. */
   used = false;
 
-  constructor(
-    private readonly host: EffectHost,
-    private readonly store: EffectStore,
-  ) {}
+  constructor(private readonly store: EffectStore) {}
 
-  async effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
-    const { host } = this;
+  async effect<T>(
+    host: EffectHost,
+    key: string,
+    contract: EffectContract<T>,
+    run: (call: EffectCall) => Promise<T> | T,
+  ): Promise<T> {
     checkKey(host.taskId, key);
     const replay = contractOf(host.taskId, key, contract);
     refuseInside(host, `effect('${key}')`);
@@ -86,41 +87,46 @@ export class TurnEffects {
     this.inFlight.add(key);
     this.used = true;
     try {
-      return await this.perform(key, replay, contract, run);
+      return await this.perform(host, key, replay, contract, run);
     } finally {
       this.inFlight.delete(key);
     }
   }
 
   private async perform<T>(
+    host: EffectHost,
     key: string,
     replay: ReplayContract,
     contract: EffectContract<T>,
     run: (call: EffectCall) => Promise<T> | T,
   ): Promise<T> {
     for (;;) {
-      const turn = await this.host.begin();
-      const recorded = await this.dispatch(turn, key, replay);
-      if (recorded === undefined) return await this.call(turn, key, run);
+      const turn = await host.begin();
+      const recorded = await this.dispatch(host, turn, key, replay);
+      if (recorded === undefined) return await this.call(host, turn, key, run);
       if (recorded.state === 'succeeded') {
         if (recorded.replay !== 'transaction') return decodeResult(recorded.result) as T;
         throw new TurnUsageError(turn.taskId, `'${key}' is the key of a transaction of this turn, not of an effect.`);
       }
       if (typeof contract.replay !== 'function') throw unresolved(turn, recorded);
-      const outcome = await this.reconcile(turn, recorded, contract.replay);
+      const outcome = await this.reconcile(host, turn, recorded, contract.replay);
       if (outcome.outcome === 'succeeded') {
-        await this.settle(turn, key, { state: 'succeeded', result: encodeResult(key, outcome.result) });
+        await this.settle(host, turn, key, { state: 'succeeded', result: encodeResult(key, outcome.result) });
         return outcome.result;
       }
       // It may be dispatched now: around once more.
-      await this.settle(turn, key, { state: 'not_performed' });
+      await this.settle(host, turn, key, { state: 'not_performed' });
       this.called.delete(key);
     }
   }
 
   /** Runs what is recorded as dispatched. What it throws leaves the outcome unknown, unless it says otherwise. */
-  private async call<T>(turn: EffectTurn, key: string, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
-    const { host } = this;
+  private async call<T>(
+    host: EffectHost,
+    turn: EffectTurn,
+    key: string,
+    run: (call: EffectCall) => Promise<T> | T,
+  ): Promise<T> {
     try {
       host.assertHeld();
     } catch (stopped) {
@@ -131,27 +137,28 @@ export class TurnEffects {
     this.called.add(key);
     let result: T;
     try {
-      result = await insideBoundary(host, 'effect', async () => run(this.callOf(turn, key)));
+      result = await insideBoundary(host, 'effect', async () => run(callOf(host, turn, key)));
     } catch (error) {
       if (!(error instanceof EffectNotPerformedError)) throw error;
-      await this.settle(turn, key, { state: 'not_performed' });
+      await this.settle(host, turn, key, { state: 'not_performed' });
       this.called.delete(key);
       throw error;
     }
-    await this.settle(turn, key, { state: 'succeeded', result: encodeResult(key, result) });
+    await this.settle(host, turn, key, { state: 'succeeded', result: encodeResult(key, result) });
     return result;
   }
 
   private async reconcile<T>(
+    host: EffectHost,
     turn: EffectTurn,
     recorded: RecordedEffect,
     reconciler: EffectReconciler<T>,
   ): Promise<Exclude<EffectOutcome<T>, { outcome: 'unknown' }>> {
     const { key, attempt, dispatchedAt } = recorded;
-    const effect = { ...this.callOf(turn, key), key, attempt, dispatchedAt };
+    const effect = { ...callOf(host, turn, key), key, attempt, dispatchedAt };
     let outcome: EffectOutcome<T>;
     try {
-      outcome = await insideBoundary(this.host, 'effect', async () => reconciler(effect));
+      outcome = await insideBoundary(host, 'effect', async () => reconciler(effect));
     } catch (error) {
       throw unresolved(turn, recorded, error);
     }
@@ -166,9 +173,14 @@ export class TurnEffects {
   }
 
   /** Records the dispatch. What it finds on record instead is returned. */
-  private async dispatch(turn: EffectTurn, key: string, replay: ReplayContract): Promise<RecordedEffect | undefined> {
-    const dispatch = await this.untilRecorded<Dispatch>(turn, () => this.store.dispatch(turn, { key, replay }));
-    if (dispatch.outcome === 'canceled') this.host.canceled();
+  private async dispatch(
+    host: EffectHost,
+    turn: EffectTurn,
+    key: string,
+    replay: ReplayContract,
+  ): Promise<RecordedEffect | undefined> {
+    const dispatch = await untilRecorded<Dispatch>(host, () => this.store.dispatch(turn, { key, replay }));
+    if (dispatch.outcome === 'canceled') host.canceled();
     if (dispatch.outcome === 'dispatched') return undefined;
     const { effect } = dispatch;
     // Our own record, whose answer was lost: under this very lease, and nothing has been called since.
@@ -176,31 +188,33 @@ export class TurnEffects {
     return effect.state === 'dispatched' && own && !this.called.has(key) ? undefined : effect;
   }
 
-  private async settle(turn: EffectTurn, key: string, settlement: Settlement): Promise<void> {
-    await this.untilRecorded(turn, () => this.store.settle(turn, key, settlement));
-  }
-
-  /** Repeats what may be repeated through passing trouble, as long as the lease can be relied on. */
-  private async untilRecorded<R>({ taskId }: EffectTurn, write: () => Promise<R>): Promise<R> {
-    const backoff = new Backoff();
-    for (;;) {
-      try {
-        return await write();
-      } catch (error) {
-        if (!isPassing(error)) throw error;
-        if (performance.now() >= this.host.deadline) {
-          throw new LeaseLostError(taskId, 'its effects could not be recorded before it ran out', { cause: error });
-        }
-        await backoff.pause();
-      }
-    }
-  }
-
-  private callOf({ generation }: EffectTurn, key: string): EffectCall {
-    const { signal, turnId } = this.host;
-    return { idempotencyKey: idempotencyKey(turnId, key), fencingToken: generation, signal };
+  private settle(host: EffectHost, turn: EffectTurn, key: string, settlement: Settlement): Promise<void> {
+    return untilRecorded(host, () => this.store.settle(turn, key, settlement));
   }
 }
+
+/** Repeats what may be repeated through passing trouble, as long as the lease can be relied on. */
+async function untilRecorded<R>(host: EffectHost, write: () => Promise<R>): Promise<R> {
+  const backoff = new Backoff();
+  for (;;) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      // Renewals may move it while this waits.
+      if (performance.now() >= host.deadline) {
+        throw new LeaseLostError(host.taskId, 'its effects could not be recorded before it ran out', { cause: error });
+      }
+      await backoff.pause();
+    }
+  }
+}
+
+const callOf = ({ signal, turnId }: EffectHost, { generation }: EffectTurn, key: string): EffectCall => ({
+  idempotencyKey: idempotencyKey(turnId, key),
+  fencingToken: generation,
+  signal,
+});
 
 /** Letters that fit into any header: a hash, since names may hold anything and be of any length. */
 export const idempotencyKey = (turnId: string, name: string): string =>

@@ -25,12 +25,12 @@ export class TypeOrmEffectStore extends EffectStore {
   }
 
   override async dispatch(turn: EffectTurn, { key, replay }: EffectRequest): Promise<Dispatch> {
-    const { taskNo, taskId, turnId, attempt, generation } = turn;
-    const params = [taskNo, turnId, key, replay, attempt, generation ?? 0];
+    const { taskNo, taskId, turnId, attempt, generation, canceling = false } = turn;
+    const params = [taskNo, turnId, key, replay, attempt, generation ?? 0, canceling];
     const [row] = await this.database.query<DispatchRow>(dispatchStatement(this.tables, this.isFenced(turn)), params);
     if (!row?.held) throw lost(taskId);
     if (row.dispatched) return { outcome: 'dispatched' };
-    if (row.canceled) return { outcome: 'canceled' };
+    if (row.canceled && !canceling) return { outcome: 'canceled' };
     if (row.state === null) throw lost(taskId);
     return { outcome: 'recorded', effect: recordedEffect(key, row) };
   }

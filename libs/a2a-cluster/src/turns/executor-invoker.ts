@@ -69,7 +69,7 @@ export class ExecutorInvoker {
     const args = [taskId, bus, context];
     const inner = this.filtered(invocation, 'cancelTask', args, () => invocation.executor.cancelTask(taskId, bus));
     try {
-      await runInTurn(execution, () => lastValueFrom(defer(inner), { defaultValue: undefined }));
+      await runInTurn(execution.cleanUp, () => lastValueFrom(defer(inner), { defaultValue: undefined }));
     } catch (error) {
       this.logger.error(`cancelTask threw for task ${taskId}: ${messageOf(error)}`);
     }

@@ -21,7 +21,8 @@ import type { ArtifactRestart } from '../tasks/artifact-restart.js';
 import type { MessageReceipt, StoredTask, TaskScope } from '../tasks/task-store.js';
 import type { CommitLoop } from './commit-loop.js';
 import { Deferred } from './deferred.js';
-import { Turn } from './turn.js';
+import { CancelingTurn } from './canceling-turn.js';
+import { noTransactions, refuseFlush, Turn } from './turn.js';
 
 /** How a turn went, for those who wait for it. */
 export type TurnEnd =
@@ -75,6 +76,8 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   readonly contextId: string;
   private readonly aborting = new AbortController();
   private readonly effects: TurnEffects;
+  /** The turn as `cancelTask` sees it while it runs. */
+  readonly cleanUp: CancelingTurn;
 
   /** Resolves when what the message is about is durable: the follow-up is admitted, or the new task is stored. */
   readonly opened = new Deferred<{ taskNo: number; version: number; task: Task | undefined } | { message: Message }>();
@@ -112,7 +115,8 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
     this.contextId = subject.contextId;
     this.turnId = subject.again?.turnId ?? randomUUID();
     this.attempt = subject.again?.attempt ?? 1;
-    this.effects = new TurnEffects(this, services.effects);
+    this.effects = new TurnEffects(services.effects);
+    this.cleanUp = new CancelingTurn(this, this.effects, services.transactions);
   }
 
   get signal(): AbortSignal {
@@ -129,12 +133,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   }
 
   override async flush(): Promise<void> {
-    if (boundaryOf(this) === 'transaction') {
-      throw new TurnUsageError(
-        this.taskId,
-        'turn.flush() was called inside of a transaction, which the end of the turn waits for: call it after.',
-      );
-    }
+    refuseFlush(this.taskId, boundaryOf(this));
     await this.loop?.drained();
   }
 
@@ -143,16 +142,11 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   }
 
   override effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
-    return this.effects.effect(key, contract, run);
+    return this.effects.effect(this, key, contract, run);
   }
 
-  override async transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
-    const { transactions } = this.services;
-    if (transactions) return transactions.run(this, work, options);
-    throw new TurnUsageError(
-      this.taskId,
-      "turn.transaction() needs the leases to be in the app's database: the LeaseStore that is provided keeps them elsewhere.",
-    );
+  override transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
+    return this.services.transactions?.run(this, work, options) ?? Promise.reject(noTransactions(this.taskId));
   }
 
   /** Whether it has asked for outside actions. */
@@ -165,17 +159,22 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
     return this.lease?.deadline ?? Infinity;
   }
 
-  async begin(): Promise<EffectTurn> {
-    this.assertHeld();
+  begin(): Promise<EffectTurn> {
+    return this.beginFor(this);
+  }
+
+  /** For itself, or for the cleaning up after it was canceled. */
+  async beginFor(host: { assertHeld(): void }): Promise<EffectTurn> {
+    host.assertHeld();
     const { loop, taskId, turnId, attempt } = this;
     if (!loop || loop.isSealed) {
       throw new TurnUsageError(taskId, `The turn on task ${taskId} has ended: its effects come before its last event.`);
     }
     loop.begin();
     await loop.drained();
-    this.assertHeld();
+    host.assertHeld();
     const { taskNo, generation } = loop.key!;
-    return { taskNo, taskId, turnId, attempt, generation };
+    return { taskNo, taskId, turnId, attempt, generation, canceling: loop.canceling };
   }
 
   canceled(): never {
@@ -185,6 +184,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
 
   abort(reason: TurnAbortedError): void {
     if (!this.signal.aborted) this.aborting.abort(reason);
+    if (reason.code !== 'TASK_CANCELED') this.cleanUp.stop(reason);
   }
 
   /** Whether the lease can still be relied on; gives it up if not. */

@@ -165,5 +165,6 @@ export class TurnRunner {
     await Promise.race([Promise.all([cleanUp, execution.settled.promise]), loop.sealed.promise, timeout]);
     clearTimeout(timer);
     loop.add(canceled({ taskId, contextId }));
+    execution.cleanUp.stop(new TaskCanceledError(taskId));
   }
 }

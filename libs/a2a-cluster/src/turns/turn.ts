@@ -1,5 +1,6 @@
 import type { TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
 import type { EffectCall, EffectContract } from '../effects/turn-effects.js';
+import { TurnUsageError } from '../errors/turn-usage.error.js';
 
 /**
  * One run of the executor on a task: what an executor may ask and rely on. `requestContext.turn` in `execute`, or
@@ -74,3 +75,19 @@ export abstract class Turn {
    */
   abstract transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T>;
 }
+
+/** @internal A flush inside of a transaction would wait for itself: the end of the turn waits for its lock. */
+export function refuseFlush(taskId: string, inside: 'effect' | 'transaction' | undefined): void {
+  if (inside !== 'transaction') return;
+  throw new TurnUsageError(
+    taskId,
+    'turn.flush() was called inside of a transaction, which the end of the turn waits for: call it after.',
+  );
+}
+
+/** @internal */
+export const noTransactions = (taskId: string): Error =>
+  new TurnUsageError(
+    taskId,
+    "turn.transaction() needs the leases to be in the app's database: the LeaseStore that is provided keeps them elsewhere.",
+  );

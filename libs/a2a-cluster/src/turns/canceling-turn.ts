@@ -1,0 +1,94 @@
+import { boundaryOf } from '../effects/boundary.js';
+import type { EffectTurn } from '../effects/effect-store.js';
+import type { FencedTransactions, TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
+import type { EffectCall, EffectContract, EffectHost, TurnEffects } from '../effects/turn-effects.js';
+import { TaskCanceledError } from '../errors/task-canceled.error.js';
+import type { TurnAbortedError } from '../errors/turn-aborted.error.js';
+import { noTransactions, refuseFlush, Turn } from './turn.js';
+
+/** What the turn that is canceled gives to the cleaning up. */
+export interface CanceledTurn extends Turn {
+  readonly turnId: string;
+  readonly deadline: number;
+  checkDeadline(): boolean;
+  beginFor(host: { assertHeld(): void }): Promise<EffectTurn>;
+}
+
+/**
+ * A running turn as `cancelTask` sees it: its own signal has aborted, but there may be something to clean up, and the
+ * lease is held for that. This one's signal aborts when the time for it is over or the lease is lost.
+ */
+export class CancelingTurn extends Turn implements EffectHost {
+  private readonly stopping = new AbortController();
+
+  constructor(
+    private readonly turn: CanceledTurn,
+    private readonly effects: TurnEffects,
+    private readonly transactions: FencedTransactions | undefined,
+  ) {
+    super();
+  }
+
+  get taskId(): string {
+    return this.turn.taskId;
+  }
+
+  get contextId(): string {
+    return this.turn.contextId;
+  }
+
+  get turnId(): string {
+    return this.turn.turnId;
+  }
+
+  get attempt(): number {
+    return this.turn.attempt;
+  }
+
+  get fencingToken(): number | undefined {
+    return this.turn.fencingToken;
+  }
+
+  get deadline(): number {
+    return this.turn.deadline;
+  }
+
+  get signal(): AbortSignal {
+    return this.stopping.signal;
+  }
+
+  override assertHeld(): void {
+    this.turn.checkDeadline();
+    if (this.signal.aborted) throw this.signal.reason;
+  }
+
+  override async flush(): Promise<void> {
+    refuseFlush(this.taskId, boundaryOf(this));
+    await this.turn.flush();
+  }
+
+  override idempotencyKey(name: string): string {
+    return this.turn.idempotencyKey(name);
+  }
+
+  override effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
+    return this.effects.effect(this, key, contract, run);
+  }
+
+  override transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
+    return this.transactions?.run(this, work, options) ?? Promise.reject(noTransactions(this.taskId));
+  }
+
+  begin(): Promise<EffectTurn> {
+    return this.turn.beginFor(this);
+  }
+
+  canceled(): never {
+    throw new TaskCanceledError(this.taskId);
+  }
+
+  /** The time for it is over, or the lease is lost. */
+  stop(reason: TurnAbortedError): void {
+    if (!this.signal.aborted) this.stopping.abort(reason);
+  }
+}
