@@ -10,7 +10,8 @@ export const agentCard = {
     {
       id: 'script',
       name: 'Script',
-      description: 'say, work, deaf, stream, ask, auth, block, throw, exit, reply; one command a line',
+      description:
+        'say, work, deaf, stream, ask, auth, block, throw, exit, reply, charge, transfer; one command a line',
       tags: ['demo'],
       examples: ['say hello', 'work 5', 'stream 200 10', 'ask which colour?'],
       inputModes: ['text/plain'],

@@ -7,8 +7,9 @@ import { ScriptedAgent } from './agent/scripted-agent.executor.js';
 import { bearerUser } from './bearer-user.js';
 import type { ReplicaConfig } from './config.js';
 import { dataSourceOptions } from './database.js';
+import { LedgerModule } from './ledger/ledger.module.js';
 
-/** A whole agent app: its database, a scheduler, and the cluster module that serves the agent. */
+/** A whole agent app: its database, a scheduler, the ledger it charges, and the cluster module that serves the agent. */
 @Module({})
 export class AppModule {
   static forRoot(config: ReplicaConfig, publicUrl: string): DynamicModule {
@@ -19,6 +20,7 @@ export class AppModule {
         ScheduleModule.forRoot(),
         A2AClusterModule.forRoot({
           executor: ScriptedAgent,
+          imports: [LedgerModule.forRoot(config.ledgerDatabaseUrl)],
           agentCard,
           publicUrl,
           userBuilder: bearerUser,
@@ -33,8 +35,8 @@ export class AppModule {
 }
 
 /** Absent unless one of its settings is given: without leases the library accepts no sweeper. */
-function sweeperOptions({ sweepMs, policy, maxAttempts }: ReplicaConfig) {
-  const options = given({ intervalMs: sweepMs, policy, maxAttempts });
+function sweeperOptions({ sweepMs, policy, maxAttempts, backoffMs }: ReplicaConfig) {
+  const options = given({ intervalMs: sweepMs, policy, maxAttempts, backoffMs });
   return Object.keys(options).length > 0 ? options : undefined;
 }
 

@@ -19,6 +19,7 @@ describe('readConfig', () => {
       host: '127.0.0.1',
       port: 3000,
       databaseUrl: DATABASE_URL,
+      ledgerDatabaseUrl: DATABASE_URL,
       publicUrl: undefined,
       leases: true,
       heartbeatMs: undefined,
@@ -26,6 +27,7 @@ describe('readConfig', () => {
       sweepMs: undefined,
       policy: undefined,
       maxAttempts: undefined,
+      backoffMs: undefined,
       pollMs: undefined,
       drainMs: undefined,
       cancelMs: undefined,
@@ -37,6 +39,7 @@ describe('readConfig', () => {
   it('reads every setting', () => {
     const config = readConfig({
       DATABASE_URL,
+      LEDGER_DATABASE_URL: 'postgresql://127.0.0.1:6000/sample',
       REPLICA: 'B-2',
       HOST: '0.0.0.0',
       PORT: '0',
@@ -45,8 +48,9 @@ describe('readConfig', () => {
       A2A_HEARTBEAT_MS: '500',
       A2A_TTL_MS: '2000',
       A2A_SWEEP_MS: '600',
-      A2A_POLICY: 'fail',
+      A2A_POLICY: 're-execute',
       A2A_MAX_ATTEMPTS: '2',
+      A2A_BACKOFF_MS: '100',
       A2A_POLL_MS: '250',
       A2A_DRAIN_MS: '0',
       A2A_CANCEL_MS: '3000',
@@ -58,13 +62,15 @@ describe('readConfig', () => {
       host: '0.0.0.0',
       port: 0,
       databaseUrl: DATABASE_URL,
+      ledgerDatabaseUrl: 'postgresql://127.0.0.1:6000/sample',
       publicUrl: 'https://agents.example.com',
       leases: false,
       heartbeatMs: 500,
       ttlMs: 2000,
       sweepMs: 600,
-      policy: 'fail',
+      policy: 're-execute',
       maxAttempts: 2,
+      backoffMs: 100,
       pollMs: 250,
       drainMs: 0,
       cancelMs: 3000,
@@ -88,7 +94,7 @@ describe('readConfig', () => {
     ['REPLICA', 'a\nb', 'REPLICA must be 1 to 64 letters, digits, dots or dashes, got "a\\nb"'],
     ['PUBLIC_URL', 'localhost:3000', 'PUBLIC_URL must be an http:// or https:// URL, got "localhost:3000"'],
     ['A2A_LEASES', 'no', 'A2A_LEASES must be true or false, got "no"'],
-    ['A2A_POLICY', 'retry', 'A2A_POLICY must be fail, got "retry"'],
+    ['A2A_POLICY', 'retry', 'A2A_POLICY must be fail or re-execute, got "retry"'],
     [
       'A2A_PUSH_ALLOW',
       '10.0.0.0/33',
@@ -109,9 +115,9 @@ describe('readConfig', () => {
   });
 
   it.each(['mysql://root:secret@127.0.0.1/x', 'secret'])('does not repeat a password in %s', (value) => {
-    const message = refusal({ DATABASE_URL: value });
-    expect(message).toMatch(
-      /^DATABASE_URL must be a postgres:\/\/ or postgresql:\/\/ URL, got ("mysql:\/\/…"|something else)$/,
-    );
+    const messages = ['DATABASE_URL', 'LEDGER_DATABASE_URL'].map((name) => refusal({ [name]: value }));
+    const rule = 'must be a postgres:// or postgresql:// URL, got';
+    const got = value === 'secret' ? 'something else' : '"mysql://…"';
+    expect(messages).toEqual([`DATABASE_URL ${rule} ${got}`, `LEDGER_DATABASE_URL ${rule} ${got}`]);
   });
 });

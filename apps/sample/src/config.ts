@@ -10,6 +10,8 @@ export interface ReplicaConfig {
   readonly port: number;
   /** DATABASE_URL: a postgres:// or postgresql:// URL. */
   readonly databaseUrl: string;
+  /** LEDGER_DATABASE_URL: another way to the same database, for the ledger; default: DATABASE_URL. */
+  readonly ledgerDatabaseUrl: string;
   /** PUBLIC_URL: where clients reach this replica (or the load balancer before it); default: the address it listens on. */
   readonly publicUrl: string | undefined;
   /** A2A_LEASES: `false` runs without leases, and so without recovery. */
@@ -19,6 +21,7 @@ export interface ReplicaConfig {
   readonly sweepMs: number | undefined;
   readonly policy: RecoveryPolicyName | undefined;
   readonly maxAttempts: number | undefined;
+  readonly backoffMs: number | undefined;
   readonly pollMs: number | undefined;
   readonly drainMs: number | undefined;
   readonly cancelMs: number | undefined;
@@ -28,7 +31,7 @@ export interface ReplicaConfig {
 }
 
 /** The recovery policies that A2A_POLICY may name. */
-export type RecoveryPolicyName = 'fail';
+export type RecoveryPolicyName = 'fail' | 're-execute';
 
 /** An environment variable that cannot be used. The message is one line: name, value, rule. */
 export class ConfigError extends Error {
@@ -37,7 +40,7 @@ export class ConfigError extends Error {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-const POLICIES: readonly RecoveryPolicyName[] = ['fail'];
+const POLICIES: readonly RecoveryPolicyName[] = ['fail', 're-execute'];
 
 const A2A_NAMES: readonly string[] = [
   'A2A_HEARTBEAT_MS',
@@ -46,6 +49,7 @@ const A2A_NAMES: readonly string[] = [
   'A2A_POLL_MS',
   'A2A_POLICY',
   'A2A_MAX_ATTEMPTS',
+  'A2A_BACKOFF_MS',
   'A2A_DRAIN_MS',
   'A2A_CANCEL_MS',
   'A2A_INTERRUPTED_MS',
@@ -61,11 +65,18 @@ const A2A_NAMES: readonly string[] = [
  */
 export function readConfig(env: Environment): ReplicaConfig {
   refuseUnknownNames(env);
+  const databaseUrl = readDatabaseUrl(env, 'DATABASE_URL');
+  if (databaseUrl === undefined) {
+    throw new ConfigError(
+      'DATABASE_URL is missing: set it to a URL such as postgres://user:password@127.0.0.1:5432/name',
+    );
+  }
   return {
     replica: readReplica(env),
     host: read(env, 'HOST') ?? '127.0.0.1',
     port: readInteger(env, 'PORT', 65_535) ?? 3000,
-    databaseUrl: readDatabaseUrl(env),
+    databaseUrl,
+    ledgerDatabaseUrl: readDatabaseUrl(env, 'LEDGER_DATABASE_URL') ?? databaseUrl,
     publicUrl: readPublicUrl(env),
     leases: readSwitch(env, 'A2A_LEASES') ?? true,
     heartbeatMs: readInteger(env, 'A2A_HEARTBEAT_MS'),
@@ -73,6 +84,7 @@ export function readConfig(env: Environment): ReplicaConfig {
     sweepMs: readInteger(env, 'A2A_SWEEP_MS'),
     policy: readPolicy(env),
     maxAttempts: readInteger(env, 'A2A_MAX_ATTEMPTS'),
+    backoffMs: readInteger(env, 'A2A_BACKOFF_MS'),
     pollMs: readInteger(env, 'A2A_POLL_MS'),
     drainMs: readInteger(env, 'A2A_DRAIN_MS'),
     cancelMs: readInteger(env, 'A2A_CANCEL_MS'),
@@ -124,19 +136,15 @@ function readPolicy(env: Environment): RecoveryPolicyName | undefined {
   throw new ConfigError(`A2A_POLICY must be ${POLICIES.join(' or ')}, got ${quote(value)}`);
 }
 
-function readDatabaseUrl(env: Environment): string {
-  const value = read(env, 'DATABASE_URL');
-  if (value === undefined) {
-    throw new ConfigError(
-      'DATABASE_URL is missing: set it to a URL such as postgres://user:password@127.0.0.1:5432/name',
-    );
-  }
+function readDatabaseUrl(env: Environment, name: string): string | undefined {
+  const value = read(env, name);
+  if (value === undefined) return undefined;
   const protocol = parseUrl(value)?.protocol;
   if (protocol === 'postgres:' || protocol === 'postgresql:') return value;
   // The value may hold a password, so no more than its scheme is repeated.
   const scheme = /^[a-z][\w+.-]*:\/\//i.exec(value)?.[0];
   const got = scheme === undefined ? 'something else' : quote(`${scheme}…`);
-  throw new ConfigError(`DATABASE_URL must be a postgres:// or postgresql:// URL, got ${got}`);
+  throw new ConfigError(`${name} must be a postgres:// or postgresql:// URL, got ${got}`);
 }
 
 function readPublicUrl(env: Environment): string | undefined {

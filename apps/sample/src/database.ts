@@ -1,5 +1,6 @@
 import { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from 'nestjs-a2a-cluster';
 import { DataSource, type DataSourceOptions } from 'typeorm';
+import { CreateLedger1797000000000 } from './ledger/create-ledger.migration.js';
 import { describeError } from './output.js';
 
 /** How long a replica waits for its database at start, and for a connection later. */
@@ -8,13 +9,13 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** Any fixed number will do, as long as every replica takes the same. */
 const MIGRATION_LOCK = 4_203_117;
 
-/** The DataSource of a replica: the library's tables, and nothing that touches the schema by itself. */
+/** The DataSource of a replica: the library's tables, the ledger's, and nothing that touches the schema by itself. */
 export function dataSourceOptions(url: string): DataSourceOptions {
   return {
     type: 'postgres',
     url,
     entities: A2A_CLUSTER_ENTITIES,
-    migrations: A2A_CLUSTER_MIGRATIONS,
+    migrations: [...A2A_CLUSTER_MIGRATIONS, CreateLedger1797000000000],
     connectTimeoutMS: CONNECT_TIMEOUT_MS,
   };
 }

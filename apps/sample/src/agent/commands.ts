@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { TaskState } from '@a2a-js/sdk';
-import type { Turn } from 'nestjs-a2a-cluster';
+import type { CommandContext } from './command.context.js';
+import { charge, transfer } from './ledger.commands.js';
 import type { Command } from './script.parser.js';
-import type { TurnPublisher } from './turn.publisher.js';
 
 /** How often `work` says that it is still at work. */
 const PROGRESS_MS = 250;
@@ -10,21 +10,17 @@ const PROGRESS_MS = 250;
 /** How many chunks a stream without pauses may be ahead of the database. */
 const CHUNKS_AHEAD = 100;
 
-/** What a command works with. */
-export interface CommandContext {
-  readonly turn: Turn;
-  readonly publisher: TurnPublisher;
-  /** Tells the artifacts of one message from those of another; the same when the message is run again. */
-  readonly messageId: string;
-  /** Set while the turn does not want to hear of a cancel. */
-  deaf: boolean;
-}
-
 /**
  * Runs one command and says whether the script goes on after it. Rejects when `turn.signal` aborts, at once, unless the
  * command is `deaf` or `block`.
+ *
+ * @param position of the command in its script, from 1
  */
-export async function runCommand(command: Command, context: CommandContext): Promise<'goes on' | 'ends'> {
+export async function runCommand(
+  command: Command,
+  position: number,
+  context: CommandContext,
+): Promise<'goes on' | 'ends'> {
   const { turn, publisher } = context;
   switch (command.name) {
     case 'say':
@@ -52,6 +48,12 @@ export async function runCommand(command: Command, context: CommandContext): Pro
       publisher.status(TaskState.TASK_STATE_AUTH_REQUIRED, 'who are you?');
       if (command.seconds === undefined) return 'ends';
       await pause(command.seconds * 1000, undefined, { signal: turn.signal });
+      return 'goes on';
+    case 'charge':
+      await charge(command, position, context);
+      return 'goes on';
+    case 'transfer':
+      await transfer(command, position, context);
       return 'goes on';
     case 'throw':
       throw new Error(command.text);

@@ -4,7 +4,12 @@ export type Command =
   | { readonly name: 'work' | 'deaf' | 'block'; readonly seconds: number }
   | { readonly name: 'stream'; readonly chunks: number; readonly intervalMs: number; readonly bytes: number }
   | { readonly name: 'auth'; readonly seconds?: number }
+  | { readonly name: 'charge'; readonly amount: number; readonly mode: ChargeMode; readonly takesMs: number }
+  | { readonly name: 'transfer'; readonly amount: number; readonly takesMs: number }
   | { readonly name: 'exit' };
+
+/** What may be done about a charge whose outcome is not known. */
+export type ChargeMode = 'never' | 'idempotent' | 'reconcile';
 
 /** A command whose arguments cannot be used. The message is one line: command, argument, rule, value. */
 export class ScriptError extends Error {
@@ -22,6 +27,9 @@ const WHOLE: NumberForm = { pattern: /^\d+$/, says: 'a whole number from 0' };
 const WHOLE_FROM_1: NumberForm = { pattern: /^[1-9]\d*$/, says: 'a whole number from 1' };
 
 const DAY_SECONDS = 86_400;
+const DAY_MS = DAY_SECONDS * 1000;
+
+const CHARGE_MODES: readonly ChargeMode[] = ['never', 'idempotent', 'reconcile'];
 
 const PARSERS: Readonly<Record<string, (args: string) => Command>> = {
   say: (args) => ({ name: 'say', text: readText('say TEXT', args) }),
@@ -33,6 +41,8 @@ const PARSERS: Readonly<Record<string, (args: string) => Command>> = {
   block: (args) => ({ name: 'block', seconds: readSeconds('block SECONDS', args) }),
   stream: readStream,
   auth: readAuth,
+  charge: readCharge,
+  transfer: readTransfer,
   exit: (args) => readNothing('exit', args),
 };
 
@@ -71,6 +81,29 @@ function readStream(args: string): Command {
 
 function readAuth(args: string): Command {
   return args === '' ? { name: 'auth' } : { name: 'auth', seconds: readSeconds('auth [SECONDS]', args) };
+}
+
+function readCharge(args: string): Command {
+  const usage = 'charge N MODE [MS]';
+  const [amount = '', word = '', takesMs = '0', ...rest] = args.split(/\s+/);
+  if (rest.length > 0) throw new ScriptError(`${usage}: takes three arguments at most, got ${JSON.stringify(args)}`);
+  const mode = CHARGE_MODES.find((name) => name === word);
+  const charged = readNumber(usage, 'N', amount, 1_000_000, WHOLE_FROM_1);
+  if (mode === undefined) {
+    throw new ScriptError(`${usage}: MODE must be never, idempotent or reconcile, got ${JSON.stringify(word)}`);
+  }
+  return { name: 'charge', amount: charged, mode, takesMs: readNumber(usage, 'MS', takesMs, DAY_MS, WHOLE) };
+}
+
+function readTransfer(args: string): Command {
+  const usage = 'transfer N [MS]';
+  const [amount = '', takesMs = '0', ...rest] = args.split(/\s+/);
+  if (rest.length > 0) throw new ScriptError(`${usage}: takes two numbers at most, got ${JSON.stringify(args)}`);
+  return {
+    name: 'transfer',
+    amount: readNumber(usage, 'N', amount, 1_000_000, WHOLE_FROM_1),
+    takesMs: readNumber(usage, 'MS', takesMs, DAY_MS, WHOLE),
+  };
 }
 
 function readSeconds(usage: string, args: string): number {

@@ -2,8 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
 import type { AgentExecutor, ExecutionEventBus, RequestContext } from '@a2a-js/sdk/server';
 import { currentTurn, type Turn } from 'nestjs-a2a-cluster';
+import { Ledger } from '../ledger/ledger.service.js';
 import { describeError, writeLine } from '../output.js';
-import { type CommandContext, runCommand } from './commands.js';
+import type { CommandContext } from './command.context.js';
+import { runCommand } from './commands.js';
 import { type Command, parseScript, ScriptError } from './script.parser.js';
 import { EventNumbers, textOf, TurnPublisher } from './turn.publisher.js';
 
@@ -18,13 +20,16 @@ interface Run {
 export class ScriptedAgent implements AgentExecutor {
   private readonly runs = new Map<string, Run>();
 
+  constructor(private readonly ledger: Ledger) {}
+
   async execute(request: RequestContext, bus: ExecutionEventBus): Promise<void> {
     const turn = currentTurn();
     const numbers = EventNumbers.after(request.task);
     const publisher = new TurnPublisher(bus, request.taskId, request.contextId, numbers);
     const { messageId } = request.userMessage;
-    const run: Run = { numbers, context: { turn, publisher, messageId, deaf: false } };
+    const run: Run = { numbers, context: { turn, publisher, ledger: this.ledger, messageId, deaf: false } };
     this.runs.set(request.taskId, run);
+    if (turn.attempt > 1) writeLine(`task ${turn.taskId}: attempt ${turn.attempt}`);
     reportAbort(turn);
     try {
       await runScript(request, run.context);
@@ -51,16 +56,16 @@ export class ScriptedAgent implements AgentExecutor {
 }
 
 async function runScript(request: RequestContext, context: CommandContext): Promise<void> {
-  const { publisher } = context;
+  const { turn, publisher } = context;
   const script = readScript(request);
   const withoutTask = Array.isArray(script) && script[0]?.name === 'reply';
   if (!withoutTask) {
     if (request.task === undefined) publisher.task(request.userMessage);
-    else publisher.status(TaskState.TASK_STATE_WORKING);
+    else publisher.status(TaskState.TASK_STATE_WORKING, turn.attempt > 1 ? `attempt ${turn.attempt}` : undefined);
   }
   if (script instanceof ScriptError) return publisher.status(TaskState.TASK_STATE_FAILED, script.message);
-  for (const command of script) {
-    if ((await runCommand(command, context)) === 'ends') return;
+  for (const [index, command] of script.entries()) {
+    if ((await runCommand(command, index + 1, context)) === 'ends') return;
   }
   // An `auth` with nothing after it leaves the task to its user.
   if (script.at(-1)?.name !== 'auth') publisher.status(TaskState.TASK_STATE_COMPLETED);
