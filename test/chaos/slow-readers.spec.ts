@@ -1,0 +1,191 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { onCleanUp } from '../helpers/clean-up.js';
+import { send } from '../helpers/client.js';
+import { LOAD_MS, SLOW_MS, TestCluster } from '../helpers/cluster.js';
+import { Recording, summaryOf } from '../helpers/recording.js';
+import { terminateBackends } from '../helpers/sessions.js';
+import { expectEnded, expectFollowed, readLog, type TaskLog } from '../helpers/task-log.js';
+import { REPORTS_USAGE, type Usage, usageOf } from '../helpers/usage-report.js';
+import { eventually } from '../helpers/wait.js';
+
+const MIB = 1024 * 1024;
+
+/**
+ * 18 MiB in 10 s at least, of which a subscriber that does not read leaves all but what TCP buffers; and a short one,
+ * after which a replica is as it will be after the long one.
+ */
+const STREAM = 'stream 600 17 32000';
+const SHORT_STREAM = 'stream 200 2 32000';
+
+const STREAM_MS = 10_000 + 4 * LOAD_MS;
+
+/** What a replica may hold for all of its subscribers that do not keep up, and what two measurements may differ by. */
+const HELD_BYTES = 20 * MIB;
+const NOISE_BYTES = 4 * MIB;
+
+/** From the commit of an event to its arrival at a subscriber that reads, in ms: few on an idle machine. */
+const LAG_MS = 5_000;
+
+/** A socket that nobody reads takes no more than this. */
+const UNASKED_BYTES = 256 * 1024;
+
+/** Pause between two reads, of 64 KiB at most, of a subscriber that reads slowly. */
+const SLOW_READ_MS = 200;
+
+const SUBSCRIPTIONS = {
+  jsonRpc: (taskId: string) => ({
+    path: '/a2a/jsonrpc',
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id: taskId } }),
+  }),
+  rest: (taskId: string) => ({ path: `/a2a/rest/tasks/${taskId}:subscribe`, body: '' }),
+};
+
+type Transport = keyof typeof SUBSCRIPTIONS;
+
+/** Subscribers that do not keep up, at the replica of the turn and at another, over both transports. */
+describe('Slow readers', () => {
+  let cluster: TestCluster;
+
+  beforeAll(async () => {
+    cluster = await TestCluster.start(REPORTS_USAGE, ['A', 'B']);
+  }, SLOW_MS);
+
+  afterAll(() => cluster.stop());
+
+  const usages = (): Promise<Usage[]> => Promise.all([cluster.a, cluster.b].map(({ process }) => usageOf(process)));
+
+  /**
+   * Ends the replicas' connections to the database. The async context of one that the pool opened in a turn keeps the
+   * turn and its task in memory, for as long as the connection lives and whoever reads or does not.
+   */
+  const endConnections = (): Promise<number> => terminateBackends(cluster.database, { statements: [''] });
+
+  it(
+    'O12 subscribers that read slowly or not at all cost no memory, delay nobody, and leave nothing',
+    async () => {
+      const { a, b } = cluster;
+      const { id: first } = await send(b.client, 'ask go on?');
+      await followedTurn(first, SHORT_STREAM);
+      await endConnections();
+      const without = await usages();
+
+      const { id } = await send(b.client, 'ask go on?');
+      const open = (...transports: Transport[]): Promise<Socket[]> =>
+        Promise.all([a, b].flatMap(({ url }) => transports.map((transport) => openStream(url, id, transport))));
+      const [unread, slow] = await Promise.all([open('jsonRpc', 'jsonRpc', 'rest', 'rest'), open('jsonRpc')]);
+      slow.forEach((socket) => void readSlowly(socket));
+      const generation = await followedTurn(id, STREAM);
+      expect(await lastGeneration()).toBe(generation);
+
+      // The turn has ended, everybody else has seen all of it, and they still stand where they stood.
+      for (const { bytesRead } of unread) expect(bytesRead).toBeLessThan(UNASKED_BYTES);
+      for (const { bytesRead } of slow) expect(bytesRead).toBeGreaterThan(UNASKED_BYTES);
+      await endConnections();
+      await eventually(async () => {
+        const beside = await usages();
+        for (const bytes of growth(without, beside)) expect(bytes).toBeLessThan(HELD_BYTES);
+        expect(beside.map(({ openResponses }) => openResponses)).toEqual([5, 5]);
+        return true;
+      });
+
+      const sockets = [...unread, ...slow];
+      const ports = sockets.map(({ localPort }) => localPort);
+      for (const socket of sockets) socket.destroy();
+      await eventually(async () => {
+        const after = await usages();
+        expect(after.map(({ openResponses }) => openResponses)).toEqual([0, 0]);
+        expect(after.flatMap((usage) => usage.ports).filter((port) => ports.includes(port))).toEqual([]);
+        for (const bytes of growth(without, after)) expect(bytes).toBeLessThan(NOISE_BYTES);
+        return true;
+      });
+    },
+    2 * SLOW_MS,
+  );
+
+  /**
+   * The agent at A streams to a task that waits, and a subscriber at each replica sees all of it in time.
+   *
+   * @returns the generation of the lease that A had meanwhile
+   */
+  async function followedTurn(taskId: string, text: string): Promise<string> {
+    const { a, all } = cluster;
+    const watchers = all.map(({ client }) => Recording.subscribe(client, taskId));
+    await Promise.all(watchers.map((recording) => recording.task()));
+    const arrivals = watchers.map(arrivalsOf);
+    const sender = Recording.send(a.client, text, { taskId });
+    await sender.waitFor((response) => summaryOf(response).startsWith('artifact'));
+    const lease = await cluster.lease(taskId);
+    expect(lease?.pid).toBe(a.process.pid);
+
+    await Promise.all([sender, ...watchers].map((recording) => recording.finished(STREAM_MS)));
+    const log = await readLog(cluster.database, taskId);
+    expectEnded(log, 'COMPLETED');
+    for (const [at, { responses }] of watchers.entries()) {
+      expectFollowed(responses, log);
+      expect(Math.max(...lags(await arrivals[at]!, log))).toBeLessThan(LAG_MS);
+    }
+    return lease!.generation;
+  }
+
+  /** The last generation that was drawn: a claim would have drawn another one. */
+  async function lastGeneration(): Promise<string | undefined> {
+    const [row] = await cluster.database.query<{ last: string }>(
+      "SELECT pg_sequence_last_value(pg_get_serial_sequence('a2a_task_leases', 'generation')) AS last",
+    );
+    return row?.last;
+  }
+});
+
+/** Subscribes over a socket of which nothing is read but the head of the answer: TCP holds back what follows. */
+async function openStream(url: string, taskId: string, transport: Transport): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const { path, body } = SUBSCRIPTIONS[transport](taskId);
+  const socket = connect(Number(port), hostname);
+  socket.once(
+    'close',
+    onCleanUp(() => void socket.destroy()),
+  );
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    `Host: ${hostname}:${port}`,
+    'A2A-Version: 1.0',
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+  ];
+  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+  await once(socket, 'readable');
+  expect(String(socket.read())).toMatch(/^HTTP\/1\.1 200 [^]*text\/event-stream/);
+  return socket;
+}
+
+/** Takes a piece now and then, until the socket is destroyed. */
+async function readSlowly(socket: Socket): Promise<void> {
+  try {
+    for await (const _ of socket) await pause(SLOW_READ_MS);
+  } catch {
+    // Destroyed: by the test, or else the replica will have counted one stream less.
+  }
+}
+
+/** When each response arrives, once the stream has ended. */
+async function arrivalsOf(recording: Recording): Promise<number[]> {
+  const times: number[] = [];
+  const found = recording.waitFor((_, at) => {
+    times[at] = Date.now();
+    return false;
+  }, STREAM_MS);
+  await found.catch(() => undefined); // it looks for nothing
+  return times;
+}
+
+/** How long each event took from its commit to its arrival, in ms: the database and the test have one clock. */
+function lags([, ...arrivals]: readonly number[], { entries }: TaskLog): number[] {
+  const delivered = entries.filter(({ response }) => response).slice(-arrivals.length);
+  return delivered.map(({ at }, index) => arrivals[index]! - at.getTime());
+}
+
+/** By how much the memory of each replica has grown. */
+const growth = (before: readonly Usage[], after: readonly Usage[]): number[] =>
+  after.map(({ memoryBytes }, at) => memoryBytes - before[at]!.memoryBytes);
