@@ -57,6 +57,8 @@ export class FencedTransactions {
       );
     } catch (error) {
       if (record && error instanceof CommitOutcomeUnknownError) return await this.lookUp<T>(record, error);
+      // Its session was ended because this process stood still: what counts is that the lease is lost.
+      if (isPassing(error)) host.assertHeld();
       throw error;
     }
   }

@@ -1,0 +1,152 @@
+import { getTask, send } from '../helpers/client.js';
+import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.js';
+import { Recording, stateName } from '../helpers/recording.js';
+import { expectEnded, expectFollowed, readLog } from '../helpers/task-log.js';
+import { eventually } from '../helpers/wait.js';
+
+/** How often each pause is tried; the figure of the closing notes is from STALE_OWNER_RUNS=100. */
+const RUNS = Number(process.env.STALE_OWNER_RUNS ?? 2);
+
+const TIMES = { ttl: 1_500, sweep: 250 };
+const ENVIRONMENT = { A2A_TTL_MS: TIMES.ttl, A2A_HEARTBEAT_MS: 400, A2A_SWEEP_MS: TIMES.sweep };
+
+const SQL_POINTS = new URL('../helpers/sql-points.mjs', import.meta.url).href;
+
+/** Statements of a turn's outside action, by what comes before them. */
+const BEFORE = {
+  charge: 'WITH attempt AS',
+  begin: '^START TRANSACTION',
+  fence: '^SELECT generation, cancel_requested_at IS NOT NULL AS canceled',
+  secondStatement: '"merchant"',
+  commit: '^COMMIT ',
+};
+
+/** The guards of a fenced transaction, taken away: the look at the lease's row, and the server's limits. */
+const WITHOUT_FENCE = JSON.stringify([
+  [
+    'SELECT generation, cancel_requested_at IS NOT NULL AS canceled[^]*AND expires_at > clock_timestamp\\(\\) FOR KEY SHARE',
+    'SELECT $2::bigint AS generation, false AS canceled WHERE $1::bigint > 0',
+  ],
+  ['^SET LOCAL lock_timeout.*', 'SELECT 1'],
+]);
+
+/** What is left when everybody is through with a task. */
+interface Counts {
+  dispatchAttempts: number;
+  acceptedEffects: number;
+  /** Writes of the old owner that were refused or dropped. */
+  refusedWrites: number;
+  storedState: string;
+  /** What a client saw that followed at another replica. */
+  remoteState: string;
+}
+
+/** An old executor is held up at one exact point, its task is ended elsewhere, and it goes on. */
+describe('A stale owner and the outside', () => {
+  let cluster: TestCluster;
+
+  beforeAll(async () => {
+    cluster = await TestCluster.start(ENVIRONMENT, ['B']);
+  }, SLOW_MS);
+
+  afterAll(() => cluster.stop());
+
+  afterEach(async () => {
+    if (cluster.all.some(({ name }) => name === 'A')) await cluster.kill('A');
+  });
+
+  const holder = (pauseBefore: string, env = {}): Promise<Member> =>
+    cluster.add('A', { NODE_OPTIONS: `--import ${SQL_POINTS}`, PAUSE_BEFORE: pauseBefore, ...env });
+
+  const lines = ({ process }: Member, text: string): number =>
+    process.output.filter((line) => line.includes(text)).length;
+
+  const ledger = async (taskId: string): Promise<Pick<Counts, 'dispatchAttempts' | 'acceptedEffects'>> =>
+    (await (await fetch(`${cluster.b.url}/ledger/${taskId}`)).json()) as Counts;
+
+  async function counts(a: Member, taskId: string, remoteState: string): Promise<Counts> {
+    return {
+      ...(await ledger(taskId)),
+      refusedWrites: lines(a, `task ${taskId}: late event refused: LEASE_LOST`),
+      storedState: stateName(await getTask(cluster.b.client, taskId)),
+      remoteState,
+    };
+  }
+
+  /** Runs a text at A, which stands still before its statement until the task has ended elsewhere, and then goes on. */
+  async function heldUp(a: Member, text: string): Promise<Counts> {
+    const pauses = lines(a, 'sql-points: paused');
+    const armings = lines(a, 'sql-points: armed');
+    await a.process.kill('SIGUSR2');
+    await eventually(() => lines(a, 'sql-points: armed') > armings, { timeoutMs: LOAD_MS });
+    const sender = Recording.send(a.client, text);
+    await eventually(() => lines(a, 'sql-points: paused') > pauses, { timeoutMs: LOAD_MS });
+    // Stored before anything is dispatched; the sender may not have been told any more.
+    const [{ id } = { id: '' }] = await cluster.database.query<{ id: string }>(
+      'SELECT task_id AS id FROM a2a_tasks ORDER BY task_no DESC LIMIT 1',
+    );
+    const watcher = Recording.subscribe(cluster.b.client, id);
+    try {
+      await watcher.task();
+      await watcher.finished(TIMES.ttl + TIMES.sweep + LOAD_MS);
+    } finally {
+      await a.process.thaw();
+    }
+    await a.process.waitForLine(new RegExp(`^task ${id}: late event (refused|accepted)`));
+    const stored = await readLog(cluster.database, id);
+    expectEnded(stored, 'FAILED');
+    expectFollowed(watcher.responses, stored);
+    await sender.finished();
+    return counts(a, id, stored.state);
+  }
+
+  it(
+    'O38 what is dispatched, accepted, refused and stored: normal, task fence only, fenced resource',
+    async () => {
+      const table: Record<string, Counts> = {};
+      const charging = await holder(BEFORE.charge);
+      const done = await send(charging.client, 'charge 5 never');
+      table.normal = await counts(charging, done.id, stateName(done));
+      table.taskFenceOnly = await heldUp(charging, 'charge 5 never');
+      await cluster.kill('A');
+      const transferring = await holder(BEFORE.secondStatement);
+      table.fencedResource = await heldUp(transferring, 'transfer 5');
+
+      expect(table).toEqual({
+        normal: row(1, 1, 0, 'COMPLETED', 'COMPLETED'),
+        taskFenceOnly: row(1, 1, 1, 'FAILED', 'FAILED'),
+        fencedResource: row(1, 0, 1, 'FAILED', 'FAILED'),
+      });
+    },
+    SLOW_MS,
+  );
+
+  it.each(['begin', 'fence', 'secondStatement', 'commit'] as const)(
+    `O60 transfer, held up past the TTL before its %s: nothing of the stale owner is accepted, in ${RUNS} of ${RUNS} runs`,
+    async (point) => {
+      const a = await holder(BEFORE[point]);
+      let accepted = 0;
+      for (let run = 0; run < RUNS; run += 1) accepted += (await heldUp(a, 'transfer 5')).acceptedEffects;
+      expect(accepted).toBe(0);
+    },
+    SLOW_MS + RUNS * 10_000,
+  );
+
+  it(
+    'O60 negative control: without the fence, a transfer that is held up before its COMMIT is accepted beside FAILED',
+    async () => {
+      const a = await holder(BEFORE.commit, { REWRITE_SQL: WITHOUT_FENCE });
+      expect(await heldUp(a, 'transfer 5')).toMatchObject({ acceptedEffects: 1, storedState: 'FAILED' });
+      expect(lines(a, 'sql-points: rewritten')).toBeGreaterThanOrEqual(2);
+    },
+    SLOW_MS,
+  );
+});
+
+const row = (
+  dispatchAttempts: number,
+  acceptedEffects: number,
+  refusedWrites: number,
+  storedState: string,
+  remoteState: string,
+): Counts => ({ dispatchAttempts, acceptedEffects, refusedWrites, storedState, remoteState });
