@@ -18,6 +18,11 @@ const TERMINAL_EVENTS = `
 
 const LEASES = 'SELECT count(*)::int AS count FROM a2a_task_leases';
 
+/** Transactions that have written to the ledger and stand between two statements. */
+const OPEN_TRANSFERS = `
+  SELECT count(*)::int AS count FROM pg_stat_activity
+  WHERE datname = current_database() AND state = 'idle in transaction' AND query LIKE '%ledger.entries%'`;
+
 /** Looks into the tables themselves, past everything a replica might say of them. */
 export class EventLog {
   private constructor(private readonly client: Client) {}
@@ -42,6 +47,10 @@ export class EventLog {
   /** Of all tasks: every lease is a turn that runs. */
   async leases(): Promise<number> {
     return this.count(LEASES, []);
+  }
+
+  async openTransfers(): Promise<number> {
+    return this.count(OPEN_TRANSFERS, []);
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { PATIENCE_MS } from './times.js';
+
+/** How often a thing is looked at that nobody tells of. */
+const LOOK_MS = 10;
 
 /** What the demo says of itself did not hold. */
 export class DemoFailure extends Error {
@@ -20,5 +24,21 @@ export async function within<T>(what: string, promise: Promise<T>, ms = PATIENCE
     return await Promise.race([promise, deadline]);
   } finally {
     clearTimeout(timer);
+  }
+}
+
+/** Looks until a thing is as wished, but not for ever. @throws {DemoFailure} past the deadline. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T>,
+  wish: (seen: T) => boolean,
+  ms = PATIENCE_MS,
+): Promise<T> {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    const seen = await look();
+    if (wish(seen)) return seen;
+    expect(performance.now() < deadline, `${what}: not within ${ms} ms; the last seen was ${JSON.stringify(seen)}`);
+    await pause(LOOK_MS);
   }
 }

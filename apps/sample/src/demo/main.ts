@@ -5,25 +5,12 @@ import { CleanUp } from './clean-up.js';
 import { startEmbeddedDatabase } from './embedded-database.js';
 import { EventLog } from './event-log.js';
 import { expect } from './expect.js';
-import { ReplicaProcess } from './replica.process.js';
-import type { Figures, Replica, Stage, Step } from './stage.js';
-import { cancelElsewhere } from './steps/cancel-elsewhere.step.js';
-import { frozenReplica } from './steps/frozen-replica.step.js';
-import { killedReplica } from './steps/killed-replica.step.js';
-import { oneHistory } from './steps/one-history.step.js';
-import { shutdown } from './steps/shutdown.step.js';
-import { twoTurns } from './steps/two-turns.step.js';
+import { ReplicaProcess, type ReplicaSettings } from './replica.process.js';
+import { Replica, type RunningReplica } from './replica.js';
+import type { Figures, Stage } from './stage.js';
+import { type Demo, demoOf } from './stories.js';
 import { since, Story } from './story.js';
 import { TIMES } from './times.js';
-
-const STEPS: Readonly<Record<string, Step>> = {
-  oneHistory,
-  killedReplica,
-  twoTurns,
-  cancelElsewhere,
-  frozenReplica,
-  shutdown,
-};
 
 const story = new Story();
 const cleanUp = new CleanUp();
@@ -32,14 +19,14 @@ const replicas: ReplicaProcess[] = [];
 const startedAt = performance.now();
 let finished = false;
 
-async function play(): Promise<void> {
-  writeLine('a2a-cluster: three replicas of one agent on one PostgreSQL');
+async function play({ title, settings, steps }: Demo): Promise<void> {
+  writeLine(`a2a-cluster: ${title}`);
   writeLine(`   heartbeat ${TIMES.heartbeat} ms, TTL ${TIMES.ttl} ms, sweep every ${TIMES.sweep} ms\n`);
-  const stage = await setStage();
-  for (const [name, step] of Object.entries(STEPS)) figures[name] = await step(stage);
+  const stage = await setStage(settings);
+  for (const [name, step] of Object.entries(steps)) figures[name] = await step(stage);
 }
 
-async function setStage(): Promise<Stage> {
+async function setStage(settings: ReplicaSettings): Promise<Stage> {
   const starting = startEmbeddedDatabase();
   // A start that fails leaves nothing behind.
   cleanUp.add(() =>
@@ -52,25 +39,28 @@ async function setStage(): Promise<Stage> {
   story.tell('PostgreSQL', `port ${database.port}`, since(startedAt));
   const url = await database.createDatabase('a2a_demo');
 
-  const [a, b, c] = await Promise.all([
-    startReplica('A', url, 'JSONRPC'),
-    startReplica('B', url, 'HTTP+JSON'),
-    startReplica('C', url, 'JSONRPC'),
-  ]);
+  const start = (name: string, protocol: Protocol) =>
+    Replica.start(name, () => startReplica(name, protocol, url, settings));
+  const [a, b, c] = await Promise.all([start('A', 'JSONRPC'), start('B', 'HTTP+JSON'), start('C', 'JSONRPC')]);
   const log = await EventLog.open(url);
   cleanUp.add(() => log.close());
   return { a, b, c, log, story };
 }
 
-async function startReplica(name: string, databaseUrl: string, protocol: Protocol): Promise<Replica> {
+async function startReplica(
+  name: string,
+  protocol: Protocol,
+  databaseUrl: string,
+  settings: ReplicaSettings,
+): Promise<RunningReplica> {
   expect(!cleanUp.begun, 'interrupted');
-  const process = new ReplicaProcess(name, databaseUrl);
+  const process = new ReplicaProcess(name, databaseUrl, settings);
   replicas.push(process);
   cleanUp.add(() => process.kill());
   const url = await process.url();
   const client = await AgentClient.connect(name, url, protocol);
   story.tell(`replica ${name}`, `${url}, process ${process.pid}, spoken to in ${protocol}`, since(startedAt));
-  return { process, client };
+  return { process, url, client };
 }
 
 /** Ends the demo: cleans up, says how it went in one line of JSON, exits. Only the first call counts. */
@@ -99,8 +89,13 @@ function takeOverSignals(): void {
   process.on('uncaughtException', (error) => void finish(1, describeError(error)));
 }
 
+const demo = demoOf(process.argv.slice(2));
+if (demo === undefined) {
+  writeErrorLine(`there is no demo ${JSON.stringify(process.argv.slice(2).join(' '))}: name none, or effects`);
+  process.exit(1);
+}
 takeOverSignals();
-await play().then(
+await play(demo).then(
   () => finish(0),
   (error: unknown) => finish(1, describeError(error)),
 );

@@ -7,6 +7,9 @@ import { TIMES } from './times.js';
 
 const ENTRY_POINT = join(import.meta.dirname, '..', 'main.js');
 
+/** Environment variables of a story's replicas, on top of the times. */
+export type ReplicaSettings = Readonly<Record<string, string>>;
+
 /** How a replica process ended. */
 export interface Exit {
   readonly code: number | null;
@@ -25,10 +28,11 @@ export class ReplicaProcess {
   constructor(
     readonly name: string,
     databaseUrl: string,
+    settings: ReplicaSettings,
   ) {
     // A process group of its own: Ctrl-C is for the demo, which then ends its replicas itself.
     this.child = spawn(process.execPath, [ENTRY_POINT], {
-      env: replicaEnvironment(name, databaseUrl),
+      env: replicaEnvironment(name, databaseUrl, settings),
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     });
@@ -100,8 +104,8 @@ function readLines(stream: Readable | null, hear: (line: string) => void): void 
 }
 
 /** The demo's settings and no others: an A2A_* of the caller's shell is not meant for it. */
-function replicaEnvironment(name: string, databaseUrl: string): NodeJS.ProcessEnv {
-  const foreign = /^(A2A_.*|PUBLIC_URL|HOST)$/;
+function replicaEnvironment(name: string, databaseUrl: string, settings: ReplicaSettings): NodeJS.ProcessEnv {
+  const foreign = /^(A2A_.*|LEDGER_DATABASE_URL|PUBLIC_URL|HOST)$/;
   const inherited = Object.entries(process.env).filter(([key]) => !foreign.test(key));
   return {
     ...Object.fromEntries(inherited),
@@ -114,5 +118,6 @@ function replicaEnvironment(name: string, databaseUrl: string): NodeJS.ProcessEn
     A2A_POLL_MS: String(TIMES.poll),
     A2A_DRAIN_MS: String(TIMES.drain),
     A2A_CANCEL_MS: String(TIMES.cancel),
+    ...settings,
   };
 }

@@ -1,13 +1,6 @@
-import type { AgentClient } from './agent.client.js';
 import type { EventLog } from './event-log.js';
-import type { ReplicaProcess } from './replica.process.js';
+import type { Replica } from './replica.js';
 import type { Story } from './story.js';
-
-/** One replica of the demo, and a client at it. */
-export interface Replica {
-  readonly process: ReplicaProcess;
-  readonly client: AgentClient;
-}
 
 /** What a step plays on. */
 export interface Stage {

@@ -14,6 +14,8 @@ export interface Seen {
   readonly text: string;
   /** The chunks it brought; a Task brings all there are so far. */
   readonly chunks: readonly string[];
+  /** Whether its chunks follow those seen before, instead of taking their place. */
+  readonly appends: boolean;
   /** By `performance.now()`. */
   readonly at: number;
 }
@@ -74,6 +76,16 @@ export class Watcher {
     return last;
   }
 
+  /** The chunks of its one artifact, as a client holds them after all that was seen. */
+  chunks(): string[] {
+    let held: string[] = [];
+    for (const { chunks, appends } of this.seen) {
+      if (appends) held.push(...chunks);
+      else if (chunks.length > 0) held = [...chunks];
+    }
+    return held;
+  }
+
   /** What was seen, in a few words. */
   summary(): string {
     const first = this.seen[0];
@@ -131,6 +143,7 @@ function seenIn({ payload }: StreamResponse): Seen {
     state: status?.state,
     text: textOf(status?.message),
     chunks: parts.flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : [])),
+    appends: kind === 'artifactUpdate' && value.append,
     at,
   };
 }
