@@ -10,7 +10,7 @@ import { type ClaimedLease, type LeaseStore } from '../leases/lease-store.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import type { Metadata, TaskEvent } from '../tasks/task-event.js';
-import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
+import { copyEvent, copyTask, encodeTask } from '../tasks/task-event.codec.js';
 import { isInterrupted, isTerminal } from '../tasks/task-states.js';
 import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { canceled, failed } from '../turns/status-events.js';
@@ -57,7 +57,8 @@ export interface Claim {
 export class AbandonedTurnRecovery {
   private readonly logger = new Logger('A2AClusterRecovery');
   private readonly slots: RecoverySlots;
-  private earliest = Infinity;
+  /** Monotonic times at which turns that were postponed here can be claimed. */
+  private due: number[] = [];
 
   constructor(
     private readonly tasks: VersionedTaskStore,
@@ -79,12 +80,15 @@ export class AbandonedTurnRecovery {
 
   /** Monotonic time at which the next turn that was postponed here can be claimed. */
   get nextDueAt(): number {
-    return this.earliest;
+    return this.due.reduce((earliest, at) => Math.min(earliest, at), Infinity);
   }
 
   /** Claims the expired lease of one task and recovers it. False where somebody else was faster, or no slot is free. */
   async recoverTask(scope: TaskScope): Promise<boolean> {
-    const claims = await this.claim(1, this.takeSlots(1), { scope });
+    const slots = this.takeSlots(1);
+    // What a dead replica left of a task that waits is only dropped, which takes no slot.
+    const waits = slots.length === 0 && (await this.tasks.find(scope))?.waiting === true;
+    const claims = await this.claim(1, slots, { scope, waits });
     for (const claim of claims) await this.recover(claim);
     return claims.length > 0;
   }
@@ -95,10 +99,14 @@ export class AbandonedTurnRecovery {
   }
 
   /** Claims expired leases: one for each slot, or without slots only those whose turns are not run again. */
-  async claim(limit: number, slots: RecoverySlot[], { scope }: { scope?: TaskScope } = {}): Promise<Claim[]> {
+  async claim(
+    limit: number,
+    slots: RecoverySlot[],
+    { scope, waits = false }: { scope?: TaskScope; waits?: boolean } = {},
+  ): Promise<Claim[]> {
     const { holderId: holder, times } = this.heartbeat;
     const sentAt = performance.now();
-    const ending = this.reExecutes && slots.length === 0;
+    const ending = this.reExecutes && slots.length === 0 && !waits;
     let claimed: ClaimedLease[] = [];
     try {
       claimed = await this.leases.claim({
@@ -169,7 +177,8 @@ export class AbandonedTurnRecovery {
   private async describe({ taskNo, task }: StoredTask, claimed: ClaimedLease): Promise<AbandonedTurn> {
     const { turnId, attempt, lastHolder, lastRenewedAt } = claimed;
     return {
-      ...{ task, agentId: this.agentId, attempts: attempt - 1, maxAttempts: this.options.maxAttempts },
+      // A policy may do with it what it likes.
+      ...{ task: copyTask(task), agentId: this.agentId, attempts: attempt - 1, maxAttempts: this.options.maxAttempts },
       ...{ lastHolder, lastHeartbeat: lastRenewedAt },
       unresolvedEffects: await unresolvedEffects(this.effects, taskNo, turnId),
     };
@@ -187,14 +196,15 @@ export class AbandonedTurnRecovery {
   private async reExecute(stored: StoredTask, claim: Claim, turn: AbandonedTurn): Promise<RecoveryOutcome> {
     const { claimed, slot, held, sentAt } = claim;
     if (!slot) return this.putBack(claimed, this.options.intervalMs);
-    const waitMs = claimed.lastHolder === null ? 0 : this.backoffMs(claimed.attempt);
-    if (waitMs > 0) {
-      if (!(await this.leases.handOver(claimed.generation, waitMs))) return 'lost';
-      this.earliest = Math.min(this.earliest, performance.now() + waitMs);
-      return 'postponed';
-    }
     try {
-      const execution = await this.reExecution.start(claimed, stored, { held, sentAt });
+      const request = this.reExecution.restore(claimed);
+      const waitMs = claimed.lastHolder === null ? 0 : this.backoffMs(claimed.attempt);
+      if (waitMs > 0) {
+        if (!(await this.leases.handOver(claimed.generation, waitMs))) return 'lost';
+        this.due.push(performance.now() + waitMs);
+        return 'postponed';
+      }
+      const execution = await this.reExecution.start(claimed, stored, request, { held, sentAt });
       void execution.ended.promise.catch(() => undefined).finally(() => slot.release());
       this.logger.log(`Running the turn on task ${stored.task.id} again (attempt ${claimed.attempt}).`);
       return 'reExecuted';
@@ -244,9 +254,10 @@ export class AbandonedTurnRecovery {
     return outcome;
   }
 
-  /** Everything that was postponed until now is looked for by the sweep that begins. */
+  /** What was postponed and is due now is looked for by the sweep that begins. */
   sweepBegins(): void {
-    this.earliest = Infinity;
+    const now = performance.now();
+    this.due = this.due.filter((at) => at > now);
   }
 }
 
@@ -266,7 +277,7 @@ function isSettled({ task, stateVersion }: StoredTask, claimed: ClaimedLease): b
 function whatIsKnown({ lastHolder, lastHeartbeat, attempts }: AbandonedTurn): string {
   const at = lastHeartbeat.toISOString();
   return lastHolder === null
-    ? `The replica that worked on this task handed it over, its last heartbeat was at ${at}, and nobody has run it since.`
+    ? `This task was handed over to be gone on with by any replica, after a last heartbeat at ${at}.`
     : `The replica that worked on this task is gone: ${lastHolder} sent its last heartbeat at ${at} ` +
         `and its lease has run out (attempt ${attempts}).`;
 }

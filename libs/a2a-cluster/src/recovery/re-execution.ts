@@ -17,6 +17,12 @@ export class RequestNotRestoredError extends Error {
   override readonly name = 'RequestNotRestoredError';
 }
 
+/** What a lease holds of its request, read. */
+export interface RestoredRequest {
+  callContext: ServerCallContext;
+  request: SendMessageRequest;
+}
+
 /** Runs the request of an abandoned turn again, as the caller who sent it. */
 export class ReExecution {
   constructor(
@@ -31,16 +37,20 @@ export class ReExecution {
     return !this.runner.isDraining;
   }
 
-  /** Starts it under the claimed lease. Throws {@link RequestNotRestoredError}. */
+  /** The request, and the caller who sent it. Throws {@link RequestNotRestoredError}. */
+  restore(claimed: ClaimedLease): RestoredRequest {
+    return { callContext: this.restoreCaller(claimed), request: restoreRequest(claimed) };
+  }
+
+  /** Starts it under the claimed lease. */
   async start(
     claimed: ClaimedLease,
     stored: StoredTask,
+    { callContext, request }: RestoredRequest,
     lease: { held: HeldLease; sentAt: number },
   ): Promise<TurnExecution> {
     const { generation, turnId, attempt, admittedVersion } = claimed;
     const scope = claimed.scope!;
-    const callContext = this.restoreCaller(claimed);
-    const request = restoreRequest(claimed);
     const { contextId } = stored.task;
     const restart = new ArtifactRestart(await this.artifactsBefore(stored, admittedVersion));
     return this.runner.resume({
@@ -89,11 +99,12 @@ export class ReExecution {
   }
 }
 
-function restoreRequest({ request }: ClaimedLease): SendMessageRequest {
+function restoreRequest({ request, scope }: ClaimedLease): SendMessageRequest {
   try {
     const restored = SendMessageRequest.fromJSON(JSON.parse(request ?? 'null'));
-    if (restored.message) return restored;
-    throw new Error('it has no message');
+    if (!restored.message) throw new Error('it has no message');
+    if (restored.message.taskId !== scope?.taskId) throw new Error('it is not for this task');
+    return restored;
   } catch (error) {
     throw new RequestNotRestoredError(`Its request could not be restored: ${messageOf(error)}`);
   }

@@ -76,8 +76,9 @@ export class TurnConclusion {
       this.logger.error(`The executor failed on task ${ids.taskId}: ${detailOf(error)}`);
       await this.fail(execution, `The agent failed: ${error instanceof Error ? error.message : String(error)}`);
     } else if (reply) {
-      // A task that this turn has set in motion needs an end; otherwise the message is the whole answer.
-      const running = loop.published !== undefined && !isInterrupted(loop.published);
+      // A task that was set in motion, by this attempt or one before it, needs an end; otherwise the message is the answer.
+      const state = loop.current?.status?.state;
+      const running = state !== undefined && !isInterrupted(state);
       if (running) loop.add(statusWithMessage(ids, TaskState.TASK_STATE_COMPLETED, reply));
     } else if (this.isUnfinished(execution)) {
       if (this.options.unfinishedTurn === 'complete') {

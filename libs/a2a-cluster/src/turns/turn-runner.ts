@@ -67,7 +67,10 @@ export class TurnRunner {
     execution.preAdmitted = admitted;
     const context = new TurnRequestContext(execution, request, callContext, admitted.stored.task, referenceTasks);
     // Nobody waits for its answer.
-    for (const { promise } of [execution.opened, execution.ended]) promise.catch(() => undefined);
+    execution.opened.promise.catch(() => undefined);
+    execution.ended.promise.catch((error: unknown) =>
+      this.logger.error(`The turn on task ${execution.taskId} could not be run again: ${detailOf(error)}`),
+    );
     void this.run(execution, context, (invocation, bus) => this.invoker.execute(invocation, context, bus));
     return execution;
   }
@@ -148,6 +151,8 @@ export class TurnRunner {
       execution.ended.reject(error);
     } finally {
       execution.lease?.drop();
+      // One that was claimed for it and that it never came to: it runs out, and is recovered once more.
+      execution.preAdmitted?.held?.drop();
       this.running.delete(execution);
     }
   }
@@ -168,3 +173,5 @@ export class TurnRunner {
     execution.cleanUp.stop(new TaskCanceledError(taskId));
   }
 }
+
+const detailOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));

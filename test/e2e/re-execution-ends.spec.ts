@@ -1,0 +1,251 @@
+import { Module, Scope } from '@nestjs/common';
+import { RECOVERY_METADATA_KEY, type TurnExecutor } from 'nestjs-a2a-cluster';
+import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { stateName } from '../helpers/recording.js';
+import { eventually } from '../helpers/wait.js';
+import {
+  artifactsOf,
+  begin,
+  DEAD,
+  agentByAttempt,
+  ended,
+  hang,
+  hangsAfterWorking,
+  historyOf,
+  Leases,
+  reExecuting,
+  sweep,
+} from './abandoned-turns.fixture.js';
+import { AgentAppFixture } from './agent-app.fixture.js';
+import {
+  agentMessage,
+  artifactOf,
+  completed,
+  inputRequired,
+  publishArtifact,
+  publishStatus,
+  publishTask,
+  textOf,
+  textPart,
+  working,
+} from './agent-events.js';
+
+const fixture = new AgentAppFixture();
+const leases = new Leases(fixture);
+
+describe('The executor of a later attempt', () => {
+  test('may begin with a Task, as the SDK has it: the message stays once, the history as it is', async () => {
+    const agent = agentByAttempt(hangsAfterWorking, (context, bus) => {
+      publishTask(bus, context, 1, { history: [context.userMessage] });
+      publishTask(bus, context, 2, { artifacts: [artifactOf('out', textPart('whole'))] });
+      publishArtifact(bus, context, artifactOf('out', textPart('more')), true);
+      completed(bus, context);
+    });
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
+    const { id } = await begin(await a.client(), 'hello');
+    await leases.abandon(id);
+    await sweep(b);
+    const task = await ended(await b.client(), id);
+    expect([historyOf(task), artifactsOf(task)]).toEqual([['hello'], { out: ['whole', 'more'] }]);
+  });
+
+  test.each(['new task', 'follow-up'])(
+    'may answer with a message: the %s that an attempt before it set going ends with that',
+    async (kind) => {
+      const agent = agentByAttempt(
+        async (context, bus) => {
+          if (textOf(context.userMessage) === 'ask') return inputRequired(bus, context);
+          await hangsAfterWorking(context, bus);
+        },
+        (context, bus) => bus.publish({ kind: 'message', data: agentMessage(context, 'that is all') }),
+      );
+      const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
+      const atA = await a.client();
+      const asked = kind === 'follow-up' ? await send(atA, 'ask') : undefined;
+      const { id } = await begin(atA, 'work', asked?.id);
+      await eventually(async () => stateName(await getTask(atA, id)) === 'WORKING');
+      await leases.abandon(id);
+      await sweep(b);
+      const task = await ended(atA, id);
+      expect([stateName(task), textOf(task.status?.message)]).toEqual(['COMPLETED', 'that is all']);
+      await leases.gone();
+    },
+  );
+
+  test('returns without a word: FAILED, or on with the waiting where nothing was said before either', async () => {
+    const agent = agentByAttempt(
+      async (context, bus) => {
+        if (textOf(context.userMessage) === 'ask') return inputRequired(bus, context);
+        if (textOf(context.userMessage) === 'say') working(bus, context);
+        await context.turn.flush();
+        await hang();
+      },
+      () => undefined,
+    );
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
+    const atA = await a.client();
+    for (const [text, state] of [
+      ['say', 'FAILED'],
+      ['nothing', 'INPUT_REQUIRED'],
+    ] as const) {
+      const { id } = await send(atA, 'ask');
+      const answer = begin(atA, text, id);
+      await eventually(async () => (await leases.find(id)) !== undefined);
+      if (text === 'say') await eventually(async () => stateName(await getTask(atA, id)) === 'WORKING');
+      await leases.abandon(id);
+      expect(await sweep(b)).toMatchObject({ reExecuted: 1 });
+      expect(stateName(await answer)).toBe(text === 'say' ? 'INPUT_REQUIRED' : state);
+      await leases.gone();
+      expect(stateName(await getTask(atA, id))).toBe(state);
+    }
+  });
+
+  test.each(['throws', 'asks', 'wants authentication', 'takes too long', 'is canceled'])(
+    '%s: as in a first attempt',
+    async (what) => {
+      const agent = agentByAttempt(hangsAfterWorking, async (context, bus) => {
+        switch (what) {
+          case 'throws':
+            throw new Error('no luck');
+          case 'asks':
+            return inputRequired(bus, context, 'which?');
+          case 'wants authentication':
+            return publishStatus(bus, context, 8);
+          default:
+            working(bus, context);
+            await context.turn.flush();
+            await hang();
+        }
+      });
+      const [a, b] = await fixture.startTwo({
+        ...agent,
+        cluster: reExecuting({}, { turns: { cancelTimeoutMs: 200 } }),
+      });
+      const late = await fixture.start({
+        ...agent,
+        cluster: reExecuting({}, { turns: { maxTurnDurationMs: 200 } }),
+      });
+      const atA = await a.client();
+      const { id } = await begin(atA, 'work');
+      await leases.abandon(id);
+      await sweep(what === 'takes too long' ? late : b);
+      if (what === 'is canceled') expect(stateName(await cancel(atA, id))).toBe('CANCELED');
+      await leases.gone();
+      const task = await getTask(atA, id);
+      const states = { throws: 'FAILED', asks: 'INPUT_REQUIRED', 'wants authentication': 'AUTH_REQUIRED' };
+      expect(stateName(task)).toBe(
+        { ...states, 'takes too long': 'FAILED', 'is canceled': 'CANCELED' }[what as 'throws'],
+      );
+      if (what === 'throws') expect(textOf(task.status?.message)).toContain('no luck');
+      expect(agent.runs).toHaveLength(2);
+    },
+  );
+});
+
+describe('O35 attempts', () => {
+  test('rise at the claim; once they are used up the task is FAILED and says so', async () => {
+    const agent = agentByAttempt(hangsAfterWorking, hangsAfterWorking, hangsAfterWorking, hangsAfterWorking);
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ maxAttempts: 3 }) });
+    const atA = await a.client();
+    const { id } = await begin(atA, 'poison');
+    const { turnId } = (await leases.find(id))!;
+    for (const [attempt, app] of [
+      [2, b],
+      [3, a],
+    ] as const) {
+      await leases.abandon(id);
+      expect(await sweep(app)).toMatchObject({ claimed: 1, reExecuted: 1 });
+      expect(await leases.find(id)).toMatchObject({ attempt, turnId, expired: false });
+      await eventually(() => agent.runs.length === attempt);
+    }
+    await leases.abandon(id);
+    expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 0, failed: 1 });
+    const task = await getTask(atA, id);
+    expect([stateName(task), historyOf(task)[0]]).toEqual(['FAILED', 'poison']);
+    expect(textOf(task.status?.message)).toContain('It was run 3 times, and is not run again (sweeper.maxAttempts).');
+    expect(textOf(task.status?.message)).toContain(DEAD);
+    expect(task.status?.message?.metadata?.[RECOVERY_METADATA_KEY]).toEqual({
+      ...{ lastHolder: DEAD, attempts: 3, lastHeartbeat: expect.stringMatching(/^\d{4}-.*Z$/) as string },
+    });
+    expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
+    await leases.gone();
+  });
+
+  test('maxAttempts 1: nothing is run again', async () => {
+    const agent = agentByAttempt(hangsAfterWorking);
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ maxAttempts: 1 }) });
+    const { id } = await begin(await a.client(), 'once');
+    await leases.abandon(id);
+    expect(await sweep(b)).toMatchObject({ failed: 1, reExecuted: 0 });
+    expect(textOf((await getTask(await a.client(), id)).status?.message)).toContain('It was run 1 times');
+  });
+
+  test('an executor that cannot be made uses them up as well: its lease is not kept alive for ever', async () => {
+    let made = 0;
+    const agent = agentByAttempt(hangsAfterWorking);
+    const Agent = class implements TurnExecutor {
+      execute = agent.execute as TurnExecutor['execute'];
+      cancelTask = () => Promise.resolve();
+    };
+    const factory = {
+      ...{ provide: 'AGENT', scope: Scope.REQUEST },
+      useFactory: () => {
+        made += 1;
+        if (made > 1) throw new Error('no more agents');
+        return new Agent();
+      },
+    };
+    @Module({ providers: [factory], exports: ['AGENT'] })
+    class AgentModule {}
+    const [a, b] = await fixture.startTwo({
+      cluster: reExecuting({ maxAttempts: 2 }, { executor: 'AGENT', imports: [AgentModule] }),
+    });
+    const atA = await a.client();
+    const { id } = await begin(atA, 'hello');
+    await leases.abandon(id);
+    expect(await sweep(b)).toMatchObject({ claimed: 1 });
+    await eventually(() => made === 2 && fixture.logger.errors.length > 0);
+    expect(fixture.logger.errors[0]).toMatch(/could not be run again: .*no more agents/s);
+    const { renewedAt } = (await leases.find(id))!;
+    await new Promise((resolve) => setTimeout(resolve, 500)); // two heartbeats
+    expect((await leases.find(id))?.renewedAt).toBe(renewedAt);
+    await leases.abandon(id);
+    expect(await sweep(b)).toMatchObject({ failed: 1 });
+    expect(stateName(await getTask(atA, id))).toBe('FAILED');
+  });
+});
+
+describe('A follow-up and a cancel', () => {
+  test('a follow-up that finds the lease expired starts the turn again and is refused; a cancel then ends it', async () => {
+    const agent = agentByAttempt(hangsAfterWorking, hangsAfterWorking);
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({}, { turns: { cancelTimeoutMs: 300 } }) });
+    const atB = await b.client();
+    const { id } = await begin(await a.client(), 'hello');
+    await leases.abandon(id);
+    expect(await errorName(send(atB, 'more', { taskId: id }))).toBe('UnsupportedOperationError');
+    await eventually(() => agent.runs.length === 2);
+    expect(await leases.find(id)).toMatchObject({ attempt: 2, expired: false });
+    expect(historyOf(await getTask(atB, id))).toEqual(['hello']);
+    expect(stateName(await cancel(await a.client(), id))).toBe('CANCELED');
+    expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2]);
+    await leases.gone();
+  });
+
+  test.each(['the cancel itself', 'a sweep after the canceling replica died'])(
+    'O51 an abandoned turn that is to be canceled is not run again: CANCELED by %s',
+    async (who) => {
+      const agent = agentByAttempt(hangsAfterWorking);
+      const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
+      const atB = await b.client();
+      const { id } = await begin(await a.client(), 'hello');
+      await leases.abandon(id);
+      if (who === 'the cancel itself') expect(stateName(await cancel(atB, id))).toBe('CANCELED');
+      else {
+        await fixture.database.query('UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()');
+        expect(await sweep(b)).toMatchObject({ canceled: 1, reExecuted: 0 });
+      }
+      expect(stateName(await getTask(atB, id))).toBe('CANCELED');
+      expect(agent.runs).toHaveLength(1);
+    },
+  );
+});

@@ -1,0 +1,134 @@
+import { AbandonedTaskSweeper } from 'nestjs-a2a-cluster';
+import { SweepTrigger } from '../../libs/a2a-cluster/src/recovery/sweep-trigger.js';
+import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { stateName } from '../helpers/recording.js';
+import { eventually } from '../helpers/wait.js';
+import {
+  begin,
+  DEAD,
+  agentWhoseReplicaDies,
+  hang,
+  Leases,
+  reExecuting,
+  statusText,
+  sweep,
+} from './abandoned-turns.fixture.js';
+import { AgentAppFixture } from './agent-app.fixture.js';
+
+const fixture = new AgentAppFixture();
+const leases = new Leases(fixture);
+
+describe('Backoff', () => {
+  const due = async (id: string): Promise<number> => (await leases.find(id))!.expiresInMs;
+
+  test('the second attempt waits in a lease without a holder, and is not counted once more when it runs', async () => {
+    const agent = agentWhoseReplicaDies(() => hang());
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ backoffMs: 20_000, maxAttempts: 3 }) });
+    const { id } = await begin(await a.client());
+    for (const attempt of [2, 3]) {
+      await leases.abandon(id);
+      expect(await sweep(b)).toMatchObject({ claimed: 1, postponed: 1, reExecuted: 0 });
+      expect(await leases.find(id)).toMatchObject({ holder: null, attempt, expired: false });
+      const full = 20_000 * 2 ** (attempt - 2);
+      expect(await due(id)).toBeGreaterThan(full / 2 - 5_000);
+      expect(await due(id)).toBeLessThanOrEqual(full);
+      for (const app of [a, b]) expect(await sweep(app)).toMatchObject({ claimed: 0 });
+      expect(agent.attempts).toHaveLength(attempt - 1);
+      await leases.due(id);
+      expect(await sweep(a)).toMatchObject({ claimed: 1, reExecuted: 1, postponed: 0 });
+      await eventually(() => agent.attempts.length === attempt);
+      expect(await leases.find(id)).toMatchObject({ attempt, expired: false });
+    }
+    await leases.abandon(id);
+    expect(await sweep(b)).toMatchObject({ failed: 1, postponed: 0 });
+    expect(agent.attempts).toEqual(['work 1', 'work 2', 'work 3']);
+    expect(statusText(await getTask(await a.client(), id))).toContain('It was run 3 times');
+  });
+
+  test('varies between a half and the whole, and is never longer than a minute', async () => {
+    const agent = agentWhoseReplicaDies();
+    const [a, b] = await fixture.startTwo({
+      ...agent,
+      cluster: reExecuting({ backoffMs: 50_000, maxConcurrentRecoveries: 3, maxAttempts: 30 }),
+    });
+    const atA = await a.client();
+    const ids = (await Promise.all(Array.from({ length: 12 }, () => begin(atA)))).map(({ id }) => id);
+    await leases.abandon(...ids);
+    expect(await sweep(b)).toMatchObject({ claimed: 12, postponed: 12 });
+    const waits = await Promise.all(ids.map(due));
+    for (const wait of waits) expect(wait > 20_000 && wait <= 50_000).toBe(true);
+    expect(new Set(waits.map((wait) => Math.round(wait / 100))).size).toBeGreaterThan(3);
+    await leases.abandon(...ids);
+    await fixture.database.query('UPDATE a2a_task_leases SET attempt = 25');
+    expect(await sweep(b)).toMatchObject({ claimed: 12, postponed: 12 });
+    for (const wait of await Promise.all(ids.map(due))) expect(wait > 25_000 && wait <= 60_000).toBe(true);
+    for (const id of ids) await cancelPostponed(id);
+  });
+
+  /** Its lease is due and flagged: the sweep ends it. */
+  async function cancelPostponed(id: string): Promise<void> {
+    await fixture.database.query(
+      `UPDATE a2a_task_leases SET expires_at = clock_timestamp(), cancel_requested_at = clock_timestamp()
+        WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
+      [id],
+    );
+    await fixture.database.query('DELETE FROM a2a_task_leases WHERE cancel_requested_at IS NOT NULL');
+  }
+
+  test('a turn that waits for its next attempt is canceled, and takes no message', async () => {
+    const agent = agentWhoseReplicaDies();
+    const cluster = reExecuting({ backoffMs: 20_000 }, { turns: { cancelTimeoutMs: 200 } });
+    const [a, b] = await fixture.startTwo({ ...agent, cluster });
+    const atA = await a.client();
+    const { id } = await begin(atA);
+    await leases.abandon(id);
+    expect(await sweep(b)).toMatchObject({ postponed: 1 });
+    expect(await errorName(send(atA, 'more', { taskId: id }))).toBe('UnsupportedOperationError');
+    expect(stateName(await cancel(atA, id))).toBe('CANCELED');
+    expect(agent.attempts).toEqual(['work 1']);
+    await leases.gone();
+  });
+
+  test('the next sweep comes when one is due, and not only at the interval: for each of several', async () => {
+    const agent = agentWhoseReplicaDies();
+    const cluster = reExecuting({ backoffMs: 400, intervalMs: 3_600_000 });
+    const [a, b] = await fixture.startTwo({ ...agent, cluster });
+    const atA = await a.client();
+    const ids = [await begin(atA, '1'), await begin(atA, '2'), await begin(atA, '3')].map(({ id }) => id);
+    await leases.abandon(...ids);
+    const trigger = b.nest.get<unknown, { tick(): Promise<void> }>(SweepTrigger, { strict: false });
+    const { random } = Math;
+    const given = [0.99, 0.5, 0];
+    Math.random = () => given.shift() ?? random();
+    try {
+      await trigger.tick();
+    } finally {
+      Math.random = random;
+    }
+    expect(b.nest.get(AbandonedTaskSweeper, { strict: false }).nextDueAt).toBeLessThan(Infinity);
+    await eventually(async () => (await Promise.all(ids.map((id) => leases.find(id)))).every((lease) => !lease));
+    expect(agent.attempts.slice(3).sort()).toEqual(['1 2', '2 2', '3 2']);
+    expect(b.nest.get(AbandonedTaskSweeper, { strict: false }).nextDueAt).toBe(Infinity);
+  });
+
+  test('0: it is run again by the very sweep that claims it', async () => {
+    const agent = agentWhoseReplicaDies();
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ backoffMs: 0 }) });
+    const { id } = await begin(await a.client());
+    await leases.abandon(id);
+    expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1 });
+    await leases.gone();
+  });
+
+  test('what could not be restored is told at once, of the replica that is gone', async () => {
+    const agent = agentWhoseReplicaDies();
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ backoffMs: 20_000 }) });
+    const { id } = await begin(await a.client());
+    await fixture.database.query("UPDATE a2a_task_leases SET request = '{'");
+    await leases.abandon(id);
+    expect(await sweep(b)).toMatchObject({ claimed: 1, failed: 1, postponed: 0 });
+    const text = statusText(await getTask(await a.client(), id));
+    expect(text).toContain(DEAD);
+    expect(text).toContain('request could not be restored');
+  });
+});
