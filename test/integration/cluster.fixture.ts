@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Message, Task } from '@a2a-js/sdk';
+import { type Message, SendMessageRequest, type Task } from '@a2a-js/sdk';
 import { resolveUserScope, ServerCallContext } from '@a2a-js/sdk/server';
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
@@ -21,6 +21,7 @@ import type { SweeperOptions } from '../../libs/a2a-cluster/src/recovery/sweeper
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
 import { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/streams/typeorm-task-event-stream.js';
 import { MessageReceiptEntity } from '../../libs/a2a-cluster/src/tasks/message-receipt.entity.js';
+import { ArtifactRestart } from '../../libs/a2a-cluster/src/tasks/artifact-restart.js';
 import { TaskEventEntity } from '../../libs/a2a-cluster/src/tasks/task-event.entity.js';
 import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import { scopeResolver } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
@@ -50,6 +51,10 @@ export interface ReplicaOptions {
   batchSize?: number;
   /** LISTEN and NOTIFY. Default: off, wake-ups are the test's. */
   notify?: boolean;
+  /** Whether turns hold leases. Default true. */
+  leased?: boolean;
+  /** Bound of a transaction's row locks in ms. Default: that of any call. */
+  maxTransactionMs?: number;
   database?: DatabaseFactory;
 }
 
@@ -58,9 +63,9 @@ export type Replica = ReturnType<typeof createCluster>;
 
 /** Puts a replica together as the module's providers do. */
 export function createCluster(dataSource: DataSource, options: ReplicaOptions = {}) {
-  const { agent = 'default', times = TIMES, batchSize = 100, notify = false } = options;
+  const { agent = 'default', times = TIMES, batchSize = 100, notify = false, leased = true } = options;
   const makeDatabase: DatabaseFactory = options.database ?? ((...args) => new ClusterDatabase(...args));
-  const database = makeDatabase(dataSource, TIMEOUT_MS);
+  const database = makeDatabase(dataSource, TIMEOUT_MS, options.maxTransactionMs);
   const tables = {
     tasks: sqlName(dataSource, TaskEntity),
     events: sqlName(dataSource, TaskEventEntity),
@@ -86,7 +91,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     ...([tasks, leases, effects, stream, heartbeat, NO_RE_EXECUTION, sweeperOptions, agent] as const),
   );
   const sweeper = new AbandonedTaskSweeper(recovery, sweeperOptions);
-  const admission = new TurnAdmission(tasks, stream, heartbeat, defaultContextCodec, {
+  const admission = new TurnAdmission(tasks, stream, leased ? heartbeat : undefined, defaultContextCodec, {
     ...{ maxTurnDurationMs: Infinity, unfinishedTurn: 'fail', drainTimeoutMs: 0, cancelTimeoutMs: 1_000 },
     maxQueuedBytes: 64 * 1024 * 1024,
   });
@@ -95,6 +100,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     ...{ database, tables, holderId, leases, tasks, poller, stream, heartbeat, recovery, sweeper, admission },
     ...{ effects, transactions },
   };
+  const services = { effects, transactions, cancel: () => Promise.resolve() };
 
   /** A turn as the runner starts one, up to the point where its executor would be called. */
   const startTurn = async (scope: TaskScope, said: Message, followUp = false): Promise<TurnExecution> => {
@@ -103,9 +109,27 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     const callContext = callContextOf(scope);
     const execution = new TurnExecution(
       { kind: 'message', scope, contextId: `context of ${taskId}`, callContext, request, receipt: undefined, followUp },
-      { effects, transactions, cancel: () => Promise.resolve() },
+      services,
     );
     await admission.admit(execution);
+    return execution;
+  };
+
+  /** The next attempt of a turn whose lease was claimed here, up to the point where its executor would be called. */
+  const resumeTurn = async ({ claimed, held, sentAt }: Claim): Promise<TurnExecution> => {
+    const { generation, turnId, attempt } = claimed;
+    const scope = claimed.scope!;
+    const stored = (await tasks.find(scope))!;
+    const request = SendMessageRequest.fromJSON(JSON.parse(claimed.request!));
+    const execution = new TurnExecution(
+      {
+        ...{ kind: 'message', scope, contextId: stored.task.contextId, callContext: callContextOf(scope), request },
+        ...{ receipt: undefined, followUp: true },
+        again: { turnId, attempt, restart: new ArtifactRestart(new Map()) },
+      },
+      services,
+    );
+    await admission.admit(execution, { stored, generation, sentAt, held });
     return execution;
   };
 
@@ -125,6 +149,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
   return {
     ...parts,
     startTurn,
+    resumeTurn,
     /** A follow-up as far as the store sees it. */
     admit: (scope: TaskScope, said: Message = message(), lease: LeaseRequest = leaseRequest()) =>
       tasks.admit(scope, said, lease, { turnId: lease.turnId }),
@@ -213,7 +238,9 @@ export function useCluster() {
     await Promise.all([...replicas].map((replica) => replica.close()));
     replicas.clear();
     // What a test left on purpose is not for the next one's sweepers.
-    await db.query('TRUNCATE a2a_task_leases, a2a_task_events, a2a_message_receipts, a2a_push_configs, a2a_tasks');
+    await db.query(
+      'TRUNCATE a2a_task_leases, a2a_task_events, a2a_task_effects, a2a_message_receipts, a2a_push_configs, a2a_tasks',
+    );
   });
 
   afterAll(async () => {

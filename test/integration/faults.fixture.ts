@@ -1,10 +1,10 @@
-import type { DataSource } from 'typeorm';
+import type { EntityManager } from 'typeorm';
 import { ClusterDatabase, type SqlExecutor } from '../../libs/a2a-cluster/src/database/cluster-database.js';
 import type { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
 import { Deferred, within } from '../helpers/wait.js';
 
 /** How a replica sees the database: a test that breaks statements on purpose gives its own. */
-export type DatabaseFactory = (dataSource: DataSource, timeoutMs: number) => ClusterDatabase;
+export type DatabaseFactory = (...args: ConstructorParameters<typeof ClusterDatabase>) => ClusterDatabase;
 
 /** Stands between a replica and the database. `run` sends the statement, or another one in its place. */
 export type Interception = (sql: string, run: (sql?: string) => Promise<object[]>) => Promise<object[]>;
@@ -30,6 +30,26 @@ export class InterceptedDatabase extends ClusterDatabase {
         return result;
       }, timeoutMs);
     return this.interceptTransaction(run) as Promise<T>;
+  }
+
+  /** The COMMIT of a user's transaction. */
+  interceptCommit: (commit: () => Promise<void>) => Promise<void> = (commit) => commit();
+
+  override managed<T>(
+    work: (manager: EntityManager, tx: SqlExecutor) => Promise<T>,
+    options: Parameters<ClusterDatabase['managed']>[1],
+  ): Promise<T> {
+    return super.managed(async (manager, tx) => {
+      const result = await work(manager, {
+        query: <R extends object>(sql: string, params?: unknown[]) =>
+          this.intercept(sql, (text = sql) => tx.query(text, params)) as Promise<R[]>,
+      });
+      // From here on: until now savepoints were released by the same method.
+      const runner = manager.queryRunner!;
+      const commit = runner.commitTransaction.bind(runner);
+      runner.commitTransaction = () => this.interceptCommit(commit);
+      return result;
+    }, options);
   }
 
   override dedicated(...args: Parameters<ClusterDatabase['dedicated']>): DedicatedConnection {
