@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { inspect } from 'node:util';
 import { isPassing } from '../database/database-errors.js';
 import { Backoff } from '../database/retry.js';
 import { EffectNotPerformedError } from '../errors/effect-not-performed.error.js';
@@ -59,6 +60,9 @@ export interface EffectHost {
 }
 
 const MAX_KEY_LENGTH = 200;
+
+/** UTF-8 has no half of a surrogate pair: all of them would be stored, and hashed, as one and the same character. */
+const UNSTORABLE = /[\0\p{Surrogate}]/u;
 
 /** Outside actions of one turn: recorded before they are dispatched, and with their outcome. */
 export class TurnEffects {
@@ -167,7 +171,7 @@ export class TurnEffects {
     if (said === 'succeeded' || said === 'not_performed') return outcome as never;
     throw new TurnUsageError(
       turn.taskId,
-      `The reconciler of '${key}' returned ${JSON.stringify(outcome)}: ` +
+      `The reconciler of '${key}' returned ${shown(outcome)}: ` +
         "it has to return { outcome: 'succeeded', result }, { outcome: 'not_performed' } or { outcome: 'unknown' }.",
     );
   }
@@ -220,6 +224,10 @@ const callOf = ({ signal, turnId }: EffectHost, { generation }: EffectTurn, key:
 export const idempotencyKey = (turnId: string, name: string): string =>
   createHash('sha256').update(`${turnId}\n${name}`).digest('base64url');
 
+/** Whatever a caller gave where it should have given something else, in a line. */
+const shown = (value: unknown): string =>
+  inspect(value, { depth: 1, maxStringLength: 100, maxArrayLength: 5, breakLength: Infinity });
+
 /** One boundary at a time: what is inside of one has to be over before the next is recorded. */
 export function refuseInside(host: { taskId: string }, what: string): void {
   const kind = boundaryOf(host);
@@ -232,11 +240,11 @@ export function refuseInside(host: { taskId: string }, what: string): void {
 }
 
 export function checkKey(taskId: string, key: unknown): asserts key is string {
-  const usable = typeof key === 'string' && key !== '' && key.length <= MAX_KEY_LENGTH && !key.includes('\0');
-  if (usable) return;
+  if (typeof key === 'string' && key !== '' && key.length <= MAX_KEY_LENGTH && !UNSTORABLE.test(key)) return;
   throw new TurnUsageError(
     taskId,
-    `The key of an effect is ${JSON.stringify(key)}: it must be text of 1 to ${MAX_KEY_LENGTH} characters without NUL.`,
+    `The key of an effect is ${shown(key)}: ` +
+      `it must be text of 1 to ${MAX_KEY_LENGTH} characters without NUL and without half a surrogate pair.`,
   );
 }
 
@@ -246,7 +254,7 @@ function contractOf<T>(taskId: string, key: string, contract: EffectContract<T> 
   if (replay === 'never' || replay === 'idempotent') return replay;
   throw new TurnUsageError(
     taskId,
-    `The contract of effect '${key}' has replay: ${JSON.stringify(replay)}: it must be 'never', 'idempotent' or a function.`,
+    `The contract of effect '${key}' has replay: ${shown(replay)}: it must be 'never', 'idempotent' or a function.`,
   );
 }
 
