@@ -5,7 +5,6 @@ import { onCleanUp } from '../helpers/clean-up.js';
 import { send } from '../helpers/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, summaryOf } from '../helpers/recording.js';
-import { terminateBackends } from '../helpers/sessions.js';
 import { expectEnded, expectFollowed, readLog, type TaskLog } from '../helpers/task-log.js';
 import { REPORTS_USAGE, type Usage, usageOf } from '../helpers/usage-report.js';
 import { eventually } from '../helpers/wait.js';
@@ -56,19 +55,12 @@ describe('Slow readers', () => {
 
   const usages = (): Promise<Usage[]> => Promise.all([cluster.a, cluster.b].map(({ process }) => usageOf(process)));
 
-  /**
-   * Ends the replicas' connections to the database. The async context of one that the pool opened in a turn keeps the
-   * turn and its task in memory, for as long as the connection lives and whoever reads or does not.
-   */
-  const endConnections = (): Promise<number> => terminateBackends(cluster.database, { statements: [''] });
-
   it(
     'O12 subscribers that read slowly or not at all cost no memory, delay nobody, and leave nothing',
     async () => {
       const { a, b } = cluster;
       const { id: first } = await send(b.client, 'ask go on?');
       await followedTurn(first, SHORT_STREAM);
-      await endConnections();
       const without = await usages();
 
       const { id } = await send(b.client, 'ask go on?');
@@ -82,7 +74,6 @@ describe('Slow readers', () => {
       // The turn has ended, everybody else has seen all of it, and they still stand where they stood.
       for (const { bytesRead } of unread) expect(bytesRead).toBeLessThan(UNASKED_BYTES);
       for (const { bytesRead } of slow) expect(bytesRead).toBeGreaterThan(UNASKED_BYTES);
-      await endConnections();
       await eventually(async () => {
         const beside = await usages();
         for (const bytes of growth(without, beside)) expect(bytes).toBeLessThan(HELD_BYTES);

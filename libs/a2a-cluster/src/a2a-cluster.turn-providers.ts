@@ -62,16 +62,21 @@ export function turnProviders(): Provider[] {
         admission: TurnAdmission,
         conclusion: TurnConclusion,
         running: RunningTurns,
+        leases: LeaseStore,
         effects: EffectStore,
         transactions: FencedTransactions | null,
         { turns }: ResolvedOptions,
       ) => {
         const invoker = new ExecutorInvoker(executor, new TurnFenceInterceptor(admission, conclusion));
-        return new TurnRunner(invoker, running, turns, { effects, transactions: transactions ?? undefined });
+        return new TurnRunner(invoker, running, turns, {
+          effects,
+          transactions: transactions ?? undefined,
+          handOver: (generation) => leases.handOver(generation, 0),
+        });
       },
       [
         ...[ExecutorProvider, TurnAdmission, TurnConclusion, RunningTurns],
-        ...[LEASED_EFFECTS, FencedTransactions, RESOLVED_OPTIONS],
+        ...[LeaseStore, LEASED_EFFECTS, FencedTransactions, RESOLVED_OPTIONS],
       ],
     ),
     provide(

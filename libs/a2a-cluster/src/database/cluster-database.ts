@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Client, Pool } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
@@ -16,6 +17,12 @@ export interface SqlExecutor {
  * A connection that did not answer in time is destroyed, never handed back to the pool.
  */
 export class ClusterDatabase implements SqlExecutor {
+  /**
+   * A socket remembers the async context that it was opened in for as long as it lives: a pooled connection must not keep
+   * the turn alive that happened to open it.
+   */
+  private readonly outside = AsyncLocalStorage.snapshot();
+
   constructor(
     readonly dataSource: DataSource,
     /** Client-side bound of one call in ms; a caller's own can only be shorter. */
@@ -82,13 +89,14 @@ export class ClusterDatabase implements SqlExecutor {
       try {
         if (Number.isFinite(bound)) await runner.query(limits(bound));
         const result = await work(runner.manager, { query: (sql, params = []) => rowsOf(runner, sql, params) });
+        await assertCommittable(runner);
         // From here on it is decided by the database, and worth waiting for.
         signal.removeEventListener('abort', stop);
         committing = true;
         await runner.commitTransaction();
         return result;
       } catch (error) {
-        if (runner.isTransactionActive) await runner.rollbackTransaction().catch(() => undefined);
+        await rollBack(runner);
         throw error;
       }
     };
@@ -105,7 +113,8 @@ export class ClusterDatabase implements SqlExecutor {
   dedicated(onConnected?: (client: Client) => Promise<void>, onLost?: (error: Error) => void): DedicatedConnection {
     const pool = poolOf(this.dataSource)!;
     const config: object = { keepAlive: true, ...withPassword(pool.options) };
-    return new DedicatedConnection(() => new pool.Client(config), onConnected, onLost);
+    const create = () => this.outside(() => new pool.Client(config));
+    return new DedicatedConnection(create, onConnected, onLost);
   }
 
   private bounded(timeoutMs: number): number {
@@ -118,7 +127,7 @@ export class ClusterDatabase implements SqlExecutor {
     signal?: AbortSignal,
   ): Promise<T> {
     const runner = this.dataSource.createQueryRunner();
-    const connecting = runner.connect() as Promise<object>;
+    const connecting = this.outside(() => runner.connect() as Promise<object>);
     let givenUp = false;
     let begun = false;
     let timer: NodeJS.Timeout | undefined;
@@ -185,6 +194,25 @@ function surviveLostClients(pool: PgPool | undefined): void {
 
 function hearErrors(client: Client): void {
   if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
+}
+
+/** What a COMMIT would not say: it answers without an error where it rolls back, or releases a savepoint only. */
+async function assertCommittable(runner: QueryRunner): Promise<void> {
+  // TypeORM counts them, but does not say.
+  if ((runner as unknown as { transactionDepth: number }).transactionDepth !== 1) {
+    throw new Error('The work has returned with an inner transaction still open, or has ended the outer one: await it.');
+  }
+  // Fails where a statement has failed before and the work has gone on, and where the server has ended the session.
+  await runner.query('SELECT 1');
+}
+
+/** To the outermost: each call only goes back to the savepoint before. */
+async function rollBack(runner: QueryRunner): Promise<void> {
+  try {
+    while (runner.isTransactionActive) await runner.rollbackTransaction();
+  } catch {
+    // The connection is gone, and the transaction with it.
+  }
 }
 
 async function rowsOf<R extends object>(runner: QueryRunner, sql: string, params: unknown[]): Promise<R[]> {

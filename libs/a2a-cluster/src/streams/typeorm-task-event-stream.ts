@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { ClusterDatabase } from '../database/cluster-database.js';
 import { isPassing } from '../database/database-errors.js';
 import { levelingEvents } from '../tasks/expand-task-event.js';
-import { stateSetBy, type VersionedTaskEvent } from '../tasks/task-event.js';
+import { isFullPage, stateSetBy, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { isTerminal } from '../tasks/task-states.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import { FollowedTask } from './followed-task.js';
@@ -71,7 +71,7 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
           }
           read = task.wakeups;
           events = await this.page(task, taskNo, cursor, stop);
-          if (events.length >= PAGE_EVENTS) read = -1; // there may be more behind a full page
+          if (isFullPage(events, PAGE_EVENTS)) read = -1; // there may be more behind a full page
         }
         for (const event of events) {
           yield event;

@@ -25,6 +25,13 @@ export interface VersionedTaskEvent {
   bytes: number;
 }
 
+/** A page of the log holds no more than its last event beyond these bytes: what is read is held in memory. */
+export const PAGE_BYTES = 1024 * 1024;
+
+/** Whether there may be more events behind a page. */
+export const isFullPage = (page: readonly VersionedTaskEvent[], limit: number): boolean =>
+  page.length >= limit || page.reduce((sum, { bytes }) => sum + bytes, 0) >= PAGE_BYTES;
+
 /** What subscribers are told of an event; undefined for one that they are not told of. */
 export function toStreamResponse(event: TaskEvent): StreamResponse | undefined {
   switch (event.kind) {

@@ -174,9 +174,17 @@ export const flagCancelStatement = ({ leases }: TaskTables): string => `
 export const commitDoneStatement = ({ events }: TaskTables): string => `
   SELECT max(version) AS version FROM ${events} WHERE task_no = $1 AND version > $3 AND commit_id = $2::uuid`;
 
-/** $1 task_no, $2 after version, $3 limit. */
+/** A page ends with the event that reaches the bytes. $1 task_no, $2 after version, $3 limit, $4 bytes. */
 export const readEventsStatement = ({ events }: TaskTables): string => `
-  SELECT version, event FROM ${events} WHERE task_no = $1 AND version > $2 ORDER BY version LIMIT $3`;
+  SELECT version, event, bytes
+    FROM (SELECT version, event, octet_length(event) AS bytes,
+                 sum(octet_length(event)) OVER (ORDER BY version ROWS UNBOUNDED PRECEDING) AS total
+            FROM ${events}
+           WHERE task_no = $1 AND version > $2
+           ORDER BY version
+           LIMIT $3) AS page
+   WHERE total - bytes < $4
+   ORDER BY version`;
 
 /** $1 task numbers. */
 export const versionsStatement = ({ tasks }: TaskTables): string => `

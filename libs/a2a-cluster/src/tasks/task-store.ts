@@ -181,7 +181,10 @@ export abstract class VersionedTaskStore implements TaskStore {
   /** Forgets messages older than this, at most `limit`. Returns how many. */
   abstract pruneReceipts(olderThanMs: number, limit: number): Promise<number>;
 
-  /** Events after a version, in order, at most `limit`. Fewer only where the log ends. */
+  /**
+   * Events after a version, in order, at most `limit`, ending early with the one that makes a MiB full. Fewer only where
+   * the log ends.
+   */
   abstract readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]>;
 
   /** Current versions of these tasks; one that was deleted is missing. */

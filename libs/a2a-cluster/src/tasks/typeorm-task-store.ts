@@ -9,7 +9,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import { applyEvent } from './apply-event.js';
 import { expandTaskEvent } from './expand-task-event.js';
 import * as receipts from './receipt-statements.js';
-import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
+import { PAGE_BYTES, stateSetBy, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
 import { decodeEvent, encodeEvent, encodeTask } from './task-event.codec.js';
 import {
   type DecisionRow,
@@ -40,6 +40,7 @@ import {
 } from './task-store.js';
 
 type OverdueTask = Awaited<ReturnType<VersionedTaskStore['overdue']>>[number];
+interface EventRow { version: number; event: string; bytes: number }
 type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
 
 /** Tasks and their event logs in the app's database. */
@@ -267,12 +268,9 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   override async readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
-    const rows = await this.database.query<{ version: number; event: string }>(sql.readEventsStatement(this.tables), [
-      taskNo,
-      afterVersion,
-      limit,
-    ]);
-    return rows.map(({ version, event }) => ({ version, event: decodeEvent(event), bytes: event.length }));
+    const params = [taskNo, afterVersion, limit, PAGE_BYTES];
+    const rows = await this.database.query<EventRow>(sql.readEventsStatement(this.tables), params);
+    return rows.map(({ version, event, bytes }) => ({ version, event: decodeEvent(event), bytes }));
   }
 
   override async versions(taskNos: readonly number[]): Promise<Map<number, number>> {

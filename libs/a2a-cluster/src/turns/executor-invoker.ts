@@ -69,7 +69,9 @@ export class ExecutorInvoker {
     const args = [taskId, bus, context];
     const inner = this.filtered(invocation, 'cancelTask', args, () => invocation.executor.cancelTask(taskId, bus));
     try {
-      await runInTurn(execution.cleanUp, () => lastValueFrom(defer(inner), { defaultValue: undefined }));
+      await runInTurn(execution.cleanUp, execution.over, () =>
+        lastValueFrom(defer(inner), { defaultValue: undefined }),
+      );
     } catch (error) {
       this.logger.error(`cancelTask threw for task ${taskId}: ${messageOf(error)}`);
     }

@@ -35,6 +35,8 @@ export class TurnConclusion {
   async conclude(execution: TurnExecution, outcome: ExecutionOutcome): Promise<void> {
     const loop = execution.loop!;
     clearTimeout(execution.timer);
+    // An executor that stood still past its deadline may come back before any timer tells.
+    execution.checkDeadline();
     try {
       const handsOver = this.isToBeHandedOver(execution);
       // What nobody knows of cannot be handed over: a new task begins with it.

@@ -68,6 +68,12 @@ export interface TurnServices {
   cancel: (execution: TurnExecution) => Promise<void>;
 }
 
+/** What the runner of turns has for them. */
+export interface RunnerServices extends Omit<TurnServices, 'cancel'> {
+  /** Lets go of a lease in favour of whoever claims it. */
+  handOver: (generation: number) => Promise<unknown>;
+}
+
 /** Everything one running turn consists of. Its executor sees the {@link Turn} part. */
 export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   readonly turnId: string;
@@ -88,6 +94,10 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   readonly replied = new Deferred<void>();
   /** Resolves when the executor's own promise has settled, however late. */
   readonly settled = new Deferred<void>();
+  /** Resolves when nothing is left to do about the turn; its executor may still run. */
+  readonly concluded = new Deferred<void>();
+  /** Nobody runs in it any more. */
+  readonly over = Promise.all([this.settled.promise, this.concluded.promise]);
 
   loop: CommitLoop | undefined;
   lease: HeldLease | undefined;

@@ -25,7 +25,7 @@ export class TurnFenceInterceptor implements NestInterceptor {
       await this.admission.admit(execution, execution.preAdmitted);
       const { admittedTask } = execution;
       if (admittedTask && request instanceof TurnRequestContext) request.admitted(copyTask(admittedTask.task));
-      const outcome = await runInTurn(execution, () => settle(execution, next));
+      const outcome = await runInTurn(execution, execution.over, () => settle(execution, next));
       await this.conclusion.conclude(execution, outcome);
     });
   }

@@ -9,7 +9,7 @@ import type { Invocation } from './executor-provider.js';
 import { FencedEventBus } from './fenced-event-bus.js';
 import type { RunningTurns } from './running-turns.js';
 import { canceled } from './status-events.js';
-import { type Admitted, TurnExecution, type TurnServices, type TurnSubject } from './turn-execution.js';
+import { type Admitted, type RunnerServices, TurnExecution, type TurnSubject } from './turn-execution.js';
 import type { TurnOptions } from './turn-options.js';
 import { TurnRequestContext } from './turn-request-context.js';
 
@@ -40,7 +40,7 @@ export class TurnRunner {
     private readonly invoker: ExecutorInvoker,
     private readonly running: RunningTurns,
     private readonly options: TurnOptions,
-    private readonly services: Omit<TurnServices, 'cancel'>,
+    private readonly services: RunnerServices,
   ) {}
 
   /** Starts the turn of a message. Whether it was admitted, and how it ends, is told by the execution's promises. */
@@ -125,7 +125,15 @@ export class TurnRunner {
     this.logger.warn(`Stopping ${this.running.size} turns that outlast the drain time.`);
     for (const execution of this.running) execution.abort(new ReplicaShutdownError(execution.taskId));
     if (await this.running.idle(this.options.cancelTimeoutMs)) return;
-    this.logger.error(`${this.running.size} turns could not be ended; other replicas will find their leases expired.`);
+    await this.letGo();
+  }
+
+  /** The last resort: whoever sweeps next ends what could not be ended here in time. */
+  private async letGo(): Promise<void> {
+    const left = [...this.running];
+    this.logger.error(`${left.length} turns could not be ended in time: their leases are left to the next sweep.`);
+    const generations = left.flatMap(({ lease }) => (lease ? [lease.generation] : []));
+    await Promise.allSettled(generations.map((generation) => this.services.handOver(generation)));
   }
 
   private create(subject: TurnSubject): TurnExecution {
@@ -154,6 +162,7 @@ export class TurnRunner {
       // One that was claimed for it and that it never came to: it runs out, and is recovered once more.
       execution.preAdmitted?.held?.drop();
       this.running.delete(execution);
+      execution.concluded.resolve();
     }
   }
 
