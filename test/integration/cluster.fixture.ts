@@ -32,7 +32,7 @@ import { CommitLoop } from '../../libs/a2a-cluster/src/turns/commit-loop.js';
 import { defaultContextCodec } from '../../libs/a2a-cluster/src/turns/context-codec.js';
 import { TurnAdmission } from '../../libs/a2a-cluster/src/turns/turn-admission.js';
 import { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.js';
-import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
+import { createTestDatabase, type TestDatabase, type TestDataSourceOptions } from '../helpers/database.js';
 import { expectNothingLeft, watchTimers } from '../helpers/resource-check.js';
 import { INPUT_REQUIRED, message, status, taskEvent, taskOf } from './events.fixture.js';
 import { type DatabaseFactory, resumeAll } from './faults.fixture.js';
@@ -220,7 +220,7 @@ export const callContextOf = ({ tenant, owner }: TaskScope): ServerCallContext =
 export const isLost = (error: unknown): boolean => error instanceof LeaseLostError;
 
 /** A database for one test file, its replicas, and the checks that nothing of them is left behind. */
-export function useCluster() {
+export function useCluster(options: TestDataSourceOptions = {}) {
   Logger.overrideLogger(false);
   const timers = watchTimers();
   const replicas = new Set<Replica>();
@@ -229,7 +229,7 @@ export function useCluster() {
 
   beforeAll(async () => {
     db = await createTestDatabase();
-    dataSource = await db.dataSource({ extra: { max: 40 } });
+    dataSource = await db.dataSource({ extra: { max: 40 }, ...options });
   });
 
   afterEach(async () => {

@@ -200,7 +200,9 @@ function hearErrors(client: Client): void {
 async function assertCommittable(runner: QueryRunner): Promise<void> {
   // TypeORM counts them, but does not say.
   if ((runner as unknown as { transactionDepth: number }).transactionDepth !== 1) {
-    throw new Error('The work has returned with an inner transaction still open, or has ended the outer one: await it.');
+    throw new Error(
+      'The work has returned with an inner transaction still open, or has ended the outer one: await it.',
+    );
   }
   // Fails where a statement has failed before and the work has gone on, and where the server has ended the session.
   await runner.query('SELECT 1');

@@ -1,6 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
 import { isPassing } from '../database/database-errors.js';
+import { Backoff } from '../database/retry.js';
 import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnUsageError } from '../errors/turn-usage.error.js';
@@ -8,7 +9,7 @@ import { insideBoundary } from './boundary.js';
 import * as sql from './effect-statements.js';
 import type { EffectTurn } from './effect-store.js';
 import { decodeResult, encodeResult } from './effect-result.js';
-import { checkKey, type EffectHost, refuseInside } from './turn-effects.js';
+import { checkKey, type EffectHost, refuseInside, shown } from './turn-effects.js';
 import { recordedEffect, type RecordedRow } from './typeorm-effect-store.js';
 
 /** What a turn does in the app's own database. */
@@ -38,6 +39,7 @@ export class FencedTransactions {
     const { key, timeoutMs } = options;
     refuseInside(host, 'transaction()');
     if (key !== undefined) checkKey(host.taskId, key);
+    if (timeoutMs !== undefined) checkTimeout(host.taskId, timeoutMs);
     const turn = await host.begin();
     const bound = Math.min(timeoutMs ?? Infinity, host.deadline - performance.now());
     // Its row lock keeps the lease from being claimed, so it has to be over well within the lease's time to live.
@@ -56,7 +58,11 @@ export class FencedTransactions {
         { stepMs, timeoutMs: bound, signal: host.signal },
       );
     } catch (error) {
-      if (record && error instanceof CommitOutcomeUnknownError) return await this.lookUp<T>(record, error);
+      if (error instanceof CommitOutcomeUnknownError) {
+        // Whoever holds the lease now: it may have been written.
+        if (record) return await this.lookUp<T>(host, record, error);
+        throw error;
+      }
       // Its session was ended because this process stood still: what counts is that the lease is lost.
       if (isPassing(error)) host.assertHeld();
       throw error;
@@ -72,20 +78,34 @@ export class FencedTransactions {
   }
 
   /** The answer to COMMIT was lost: what was recorded in the transaction tells whether it was done. */
-  private async lookUp<T>(record: TransactionRecord, lost: CommitOutcomeUnknownError): Promise<T> {
-    try {
-      const found = await this.database.transaction(async (tx) => {
-        // Waits for the lost transaction if it is still open, and then knows. What it enters itself is rolled back.
-        const before = await record.begin(tx);
-        if (!before) throw new NotRecorded();
-        return before;
-      });
-      return decodeResult(found.result) as T;
-    } catch (error) {
-      if (error instanceof NotRecorded) throw lost.cause;
-      throw isPassing(error) ? lost : error;
+  private async lookUp<T>(host: EffectHost, record: TransactionRecord, lost: CommitOutcomeUnknownError): Promise<T> {
+    const backoff = new Backoff();
+    for (;;) {
+      try {
+        const found = await this.database.transaction(async (tx) => {
+          // Waits for the lost transaction if it is still open, and then knows. What it enters itself is rolled back.
+          const before = await record.begin(tx);
+          if (!before) throw new NotRecorded();
+          return before;
+        });
+        return decodeResult(found.result) as T;
+      } catch (error) {
+        if (error instanceof NotRecorded) throw lost.cause;
+        if (!isPassing(error)) throw error;
+        if (host.signal.aborted || performance.now() >= host.deadline) throw lost;
+        await backoff.pause();
+      }
     }
   }
+}
+
+/** Anything else would be no bound at all. */
+function checkTimeout(taskId: string, timeoutMs: unknown): void {
+  if (typeof timeoutMs === 'number' && timeoutMs > 0 && (timeoutMs < 2 ** 31 || timeoutMs === Infinity)) return;
+  throw new TurnUsageError(
+    taskId,
+    `The transaction's timeoutMs is ${shown(timeoutMs)}: it must be a number of ms above 0 and below 2^31.`,
+  );
 }
 
 /** The lost transaction was rolled back. */

@@ -225,7 +225,7 @@ export const idempotencyKey = (turnId: string, name: string): string =>
   createHash('sha256').update(`${turnId}\n${name}`).digest('base64url');
 
 /** Whatever a caller gave where it should have given something else, in a line. */
-const shown = (value: unknown): string =>
+export const shown = (value: unknown): string =>
   inspect(value, { depth: 1, maxStringLength: 100, maxArrayLength: 5, breakLength: Infinity });
 
 /** One boundary at a time: what is inside of one has to be over before the next is recorded. */
