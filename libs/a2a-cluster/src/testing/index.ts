@@ -14,8 +14,9 @@ export { InMemoryTaskEventStream } from './in-memory-task-event.stream.js';
 export { InMemoryTaskStore } from './in-memory-task.store.js';
 
 /**
- * `extraProviders` of an app that needs no database: tasks, leases, effects and streams in memory. Give two apps of one test the
- * same stores, and they are two replicas.
+ * `extraProviders` of an app that needs no database: tasks, leases, effects and streams in memory. Give two apps of one
+ * test the same stores, and they are two replicas. An effect store that is left out is added to what is given, so that
+ * they share that too.
  */
 export function inMemoryStores(
   stores: { tasks: InMemoryTaskStore; leases: InMemoryLeaseStore; effects?: InMemoryEffectStore } = {
@@ -23,10 +24,11 @@ export function inMemoryStores(
     leases: new InMemoryLeaseStore(),
   },
 ): Provider[] {
+  stores.effects ??= new InMemoryEffectStore();
   return [
     { provide: VersionedTaskStore, useValue: stores.tasks },
     { provide: LeaseStore, useValue: stores.leases },
-    { provide: EffectStore, useValue: stores.effects ?? new InMemoryEffectStore() },
+    { provide: EffectStore, useValue: stores.effects },
     { provide: TaskEventStream, useFactory: () => new InMemoryTaskEventStream(stores.tasks) },
   ];
 }
