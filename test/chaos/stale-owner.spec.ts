@@ -1,16 +1,14 @@
 import { getTask, send } from '../helpers/client.js';
 import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
+import { armPause, pausingBefore } from '../helpers/sql-points.js';
 import { expectEnded, expectFollowed, readLog } from '../helpers/task-log.js';
-import { eventually } from '../helpers/wait.js';
 
 /** How often each pause is tried; the figure of the closing notes is from STALE_OWNER_RUNS=100. */
 const RUNS = Number(process.env.STALE_OWNER_RUNS ?? 2);
 
 const TIMES = { ttl: 1_500, sweep: 250 };
 const ENVIRONMENT = { A2A_TTL_MS: TIMES.ttl, A2A_HEARTBEAT_MS: 400, A2A_SWEEP_MS: TIMES.sweep };
-
-const SQL_POINTS = new URL('../helpers/sql-points.mjs', import.meta.url).href;
 
 /** Statements of a turn's outside action, by what comes before them. */
 const BEFORE = {
@@ -22,13 +20,13 @@ const BEFORE = {
 };
 
 /** The guards of a fenced transaction, taken away: the look at the lease's row, and the server's limits. */
-const WITHOUT_FENCE = JSON.stringify([
+const WITHOUT_FENCE: [string, string][] = [
   [
     'SELECT generation, cancel_requested_at IS NOT NULL AS canceled[^]*AND expires_at > clock_timestamp\\(\\) FOR KEY SHARE',
     'SELECT $2::bigint AS generation, false AS canceled WHERE $1::bigint > 0',
   ],
   ['^SET LOCAL lock_timeout.*', 'SELECT 1'],
-]);
+];
 
 /** What is left when everybody is through with a task. */
 interface Counts {
@@ -55,8 +53,8 @@ describe('A stale owner and the outside', () => {
     if (cluster.all.some(({ name }) => name === 'A')) await cluster.kill('A');
   });
 
-  const holder = (pauseBefore: string, env = {}): Promise<Member> =>
-    cluster.add('A', { NODE_OPTIONS: `--import ${SQL_POINTS}`, PAUSE_BEFORE: pauseBefore, ...env });
+  const holder = (pauseBefore: string, rewrites?: [string, string][]): Promise<Member> =>
+    cluster.add('A', pausingBefore(pauseBefore, rewrites));
 
   const lines = ({ process }: Member, text: string): number =>
     process.output.filter((line) => line.includes(text)).length;
@@ -75,12 +73,9 @@ describe('A stale owner and the outside', () => {
 
   /** Runs a text at A, which stands still before its statement until the task has ended elsewhere, and then goes on. */
   async function heldUp(a: Member, text: string): Promise<Counts> {
-    const pauses = lines(a, 'sql-points: paused');
-    const armings = lines(a, 'sql-points: armed');
-    await a.process.kill('SIGUSR2');
-    await eventually(() => lines(a, 'sql-points: armed') > armings, { timeoutMs: LOAD_MS });
+    const { paused } = await armPause(a.process, LOAD_MS);
     const sender = Recording.send(a.client, text);
-    await eventually(() => lines(a, 'sql-points: paused') > pauses, { timeoutMs: LOAD_MS });
+    await paused();
     // Stored before anything is dispatched; the sender may not have been told any more.
     const [{ id } = { id: '' }] = await cluster.database.query<{ id: string }>(
       'SELECT task_id AS id FROM a2a_tasks ORDER BY task_no DESC LIMIT 1',
@@ -135,7 +130,7 @@ describe('A stale owner and the outside', () => {
   it(
     'O60 negative control: without the fence, a transfer that is held up before its COMMIT is accepted beside FAILED',
     async () => {
-      const a = await holder(BEFORE.commit, { REWRITE_SQL: WITHOUT_FENCE });
+      const a = await holder(BEFORE.commit, WITHOUT_FENCE);
       expect(await heldUp(a, 'transfer 5')).toMatchObject({ acceptedEffects: 1, storedState: 'FAILED' });
       expect(lines(a, 'sql-points: rewritten')).toBeGreaterThanOrEqual(2);
     },

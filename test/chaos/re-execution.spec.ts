@@ -1,0 +1,240 @@
+import { getTask, send } from '../helpers/client.js';
+import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.js';
+import { Recording, stateName } from '../helpers/recording.js';
+import { armPause, pausingBefore } from '../helpers/sql-points.js';
+import { expectFollowed, readLog, type TaskLog, userMessages } from '../helpers/task-log.js';
+import { eventually } from '../helpers/wait.js';
+
+const TIMES = { ttl: 1_500, sweep: 250, backoff: 100 };
+const ENVIRONMENT = {
+  A2A_POLICY: 're-execute',
+  A2A_TTL_MS: TIMES.ttl,
+  A2A_HEARTBEAT_MS: 400,
+  A2A_SWEEP_MS: TIMES.sweep,
+  A2A_BACKOFF_MS: TIMES.backoff,
+};
+
+/** From the death of a replica to the next attempt, on a machine that is busy with something else. */
+const AGAIN_MS = TIMES.ttl + TIMES.sweep + TIMES.backoff + LOAD_MS;
+
+/** What a replica is killed before. */
+const BEFORE = {
+  /** The outside has accepted, and its answer is known: it is recorded next. */
+  record: 'UPDATE [^ ]*a2a_task_effects[^ ]* AS x',
+  /** The outcome is recorded, what the turn says of it is stored next. */
+  save: 'UPDATE [^ ]*a2a_tasks[^ ]* AS k',
+};
+
+/** The cut-off attempt and the one after it number their events on their own: all but that is as in any log. */
+function expectCompleted(log: TaskLog, state = 'COMPLETED'): void {
+  expect(log).toMatchObject({ state, leases: 0, version: log.entries.length });
+  expect(log.entries.map(({ version }) => version)).toEqual(log.entries.map((_, at) => at + 1));
+  const ends = log.entries.filter((entry) => /COMPLETED|FAILED|CANCELED/.test(entry.state ?? ''));
+  expect(ends.map(({ version }) => version)).toEqual([log.version]);
+}
+
+/** Replicas that are killed at exact points of a turn that other replicas run again. */
+describe('Turns that are run again', () => {
+  let cluster: TestCluster;
+
+  beforeAll(async () => {
+    cluster = await TestCluster.start(ENVIRONMENT, ['B', 'C']);
+  }, SLOW_MS);
+
+  afterEach(async () => {
+    for (const name of ['A', 'B', 'C']) {
+      const there = cluster.all.some((member) => member.name === name);
+      if (name === 'A' && there) await cluster.kill('A');
+      if (name !== 'A' && !there) await cluster.add(name);
+    }
+  });
+
+  afterAll(() => cluster.stop());
+
+  const log = (taskId: string) => readLog(cluster.database, taskId);
+
+  const ledger = async (taskId: string): Promise<unknown> => (await fetch(`${cluster.c.url}/ledger/${taskId}`)).json();
+
+  const lastTaskId = async (): Promise<string> => {
+    const [row] = await cluster.database.query<{ id: string }>(
+      'SELECT task_id AS id FROM a2a_tasks ORDER BY task_no DESC LIMIT 1',
+    );
+    return row!.id;
+  };
+
+  const lease = async (taskId: string): Promise<{ attempt: number; pid: number } | undefined> => {
+    const [row] = await cluster.database.query<{ attempt: number }>(
+      'SELECT l.attempt FROM a2a_task_leases AS l JOIN a2a_tasks AS t USING (task_no) WHERE t.task_id = $1',
+      [taskId],
+    );
+    const held = row && (await cluster.lease(taskId));
+    return held && { attempt: row.attempt, pid: held.pid };
+  };
+
+  /** A text runs at a replica that is killed at a point; what a follower at C then saw, and the log. */
+  async function killedBefore(point: keyof typeof BEFORE, text: string): Promise<{ id: string; stored: TaskLog }> {
+    const a = await cluster.add('A', pausingBefore(BEFORE[point]));
+    const { paused } = await armPause(a.process, LOAD_MS);
+    Recording.send(a.client, text);
+    await paused();
+    const id = await lastTaskId();
+    const watcher = Recording.subscribe(cluster.c.client, id);
+    await watcher.task();
+    await cluster.kill('A');
+    await watcher.finished(AGAIN_MS);
+    const stored = await log(id);
+    expectFollowed(watcher.responses, stored);
+    return { id, stored };
+  }
+
+  /** The metadata of the status that ended it. */
+  const evidenceIn = ({ entries }: TaskLog): unknown => {
+    const last = entries.at(-1)!.event;
+    const metadata = last.kind === 'statusUpdate' ? last.statusUpdate.status?.message?.metadata : undefined;
+    return metadata?.['a2a-cluster/unresolved-effects'];
+  };
+
+  it(
+    'O37 killed when the outside has accepted, before that is recorded, `never`: FAILED, dispatched once, and named',
+    async () => {
+      const { id, stored } = await killedBefore('record', 'charge 5 never');
+      expectCompleted(stored, 'FAILED');
+      expect(await ledger(id)).toEqual({ dispatchAttempts: 1, acceptedEffects: 1 });
+      expect(stored.entries.at(-1)!.text).toContain("'charge-1'");
+      expect(evidenceIn(stored)).toMatchObject([{ key: 'charge-1', replay: 'never', attempt: 1 }]);
+    },
+    SLOW_MS,
+  );
+
+  it.each([
+    ['idempotent', { dispatchAttempts: 2, acceptedEffects: 1 }],
+    ['reconcile', { dispatchAttempts: 1, acceptedEffects: 1 }],
+  ])(
+    'O39 killed when the outside has accepted, before that is recorded, `%s`: COMPLETED elsewhere, accepted once',
+    async (mode, count) => {
+      const { id, stored } = await killedBefore('record', `charge 5 ${mode}`);
+      expectCompleted(stored);
+      expect(await ledger(id)).toEqual(count);
+    },
+    SLOW_MS,
+  );
+
+  it(
+    'O39 killed when the outcome is recorded, before anything is said of it: not dispatched again',
+    async () => {
+      const { id, stored } = await killedBefore('save', 'charge 5 never');
+      expectCompleted(stored);
+      expect(await ledger(id)).toEqual({ dispatchAttempts: 1, acceptedEffects: 1 });
+      expect(stored.entries.filter(({ text }) => text?.startsWith('charged 5'))).toHaveLength(1);
+    },
+    SLOW_MS,
+  );
+
+  it(
+    'O58 the call throws after the outside has accepted: unknown, FAILED, not dispatched again',
+    async () => {
+      const { database, b } = cluster;
+      const sender = Recording.send(b.client, 'charge 5 never 300');
+      const { id } = await sender.task();
+      const accepted = () => database.query('SELECT 1 FROM ledger.entries WHERE task_id = $1', [id]);
+      await eventually(async () => (await accepted()).length > 0, { timeoutMs: LOAD_MS });
+      // What the ledger is asked next it cannot answer.
+      await database.query('ALTER TABLE ledger.entries RENAME TO entries_gone');
+      try {
+        await sender.finished(LOAD_MS);
+      } finally {
+        await database.query('ALTER TABLE ledger.entries_gone RENAME TO entries');
+      }
+      const stored = await log(id);
+      expectCompleted(stored, 'FAILED');
+      expect(evidenceIn(stored)).toMatchObject([{ key: 'charge-1', replay: 'never', attempt: 1 }]);
+      expect(await ledger(id)).toEqual({ dispatchAttempts: 1, acceptedEffects: 1 });
+    },
+    SLOW_MS,
+  );
+
+  it(
+    'O35 O36 killed in the first attempt and in the second: the third completes, nothing doubled',
+    async () => {
+      const text = 'stream 20 100';
+      const a = await cluster.add('A');
+      const sender = Recording.send(a.client, text);
+      const { id } = await sender.task();
+      const watcher = Recording.subscribe(cluster.c.client, id);
+      await watcher.waitFor(({ payload }) => payload?.$case === 'artifactUpdate');
+      await cluster.kill('A');
+
+      const second = await eventually(async () => ((await lease(id))?.attempt === 2 ? lease(id) : undefined), {
+        timeoutMs: AGAIN_MS,
+      });
+      const holder = cluster.all.find(({ process }) => process.pid === second!.pid);
+      // B runs it, or C: then the follower has to go on elsewhere.
+      const survivor = cluster.all.find(({ name }) => name !== holder?.name)!;
+      const follower = Recording.subscribe(survivor.client, id);
+      const { version } = await log(id);
+      await eventually(async () => (await log(id)).version > version + 3, { timeoutMs: AGAIN_MS });
+      await cluster.kill(holder!.name);
+      await follower.finished(2 * AGAIN_MS);
+
+      const stored = await log(id);
+      expectCompleted(stored);
+      expectFollowed(follower.responses, stored);
+      expect(userMessages(stored, text)).toBe(1);
+      const { artifacts } = await getTask(survivor.client, id);
+      expect(artifacts.map(({ parts }) => parts.map(({ content }) => String(content?.value).trim()))).toEqual([
+        Array.from({ length: 20 }, (_, at) => String(at + 1)),
+      ]);
+    },
+    2 * SLOW_MS,
+  );
+
+  it(
+    'O35 a request that kills its process on every attempt: FAILED after three, and never again',
+    async () => {
+      const { c } = cluster;
+      const a = await cluster.add('A');
+      const deaths: string[] = [];
+      const watch = (member: Member): void => void member.process.exited.then(() => deaths.push(member.name));
+      [a, cluster.b, c].forEach(watch);
+      const { id } = await Recording.send(a.client, 'exit')
+        .task()
+        .catch(() => ({ id: undefined }));
+      const taskId = id ?? (await lastTaskId());
+      // Whoever dies of it comes back, as its orchestrator would see to.
+      for (let died = 1; died <= 3; died += 1) {
+        await eventually(() => deaths.length >= died, { timeoutMs: AGAIN_MS });
+        const member = await cluster.add(deaths[died - 1]!);
+        watch(member);
+      }
+      await eventually(async () => (await log(taskId)).leases === 0, { timeoutMs: AGAIN_MS });
+      const stored = await log(taskId);
+      expectCompleted(stored, 'FAILED');
+      expect(stored.entries.at(-1)!.text).toContain('run 3 times');
+      expect(deaths).toHaveLength(3);
+    },
+    3 * SLOW_MS,
+  );
+
+  it(
+    'O35 O45 SIGTERM hands the turn over: another replica completes it, in the same attempt',
+    async () => {
+      const a = await cluster.add('A', { A2A_DRAIN_MS: 100 });
+      const sender = Recording.send(a.client, 'stream 15 100');
+      const { id } = await sender.task();
+      const watcher = Recording.subscribe(cluster.c.client, id);
+      await watcher.waitFor(({ payload }) => payload?.$case === 'artifactUpdate');
+      expect(await a.process.stop(LOAD_MS)).toBe(0);
+      const handedOver = await lease(id);
+      await watcher.finished(AGAIN_MS);
+
+      const stored = await log(id);
+      expectCompleted(stored);
+      expectFollowed(watcher.responses, stored);
+      if (handedOver) expect(handedOver.attempt).toBe(1);
+      const [artifact] = (await getTask(cluster.c.client, id)).artifacts;
+      expect(artifact!.parts).toHaveLength(15);
+      expect(stateName(await send(cluster.c.client, 'say still here'))).toBe('COMPLETED');
+    },
+    SLOW_MS,
+  );
+});
