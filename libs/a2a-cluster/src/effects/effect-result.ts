@@ -28,20 +28,26 @@ function check(key: string, value: unknown, path: string, above: unknown[]): voi
     default:
       refuse(typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`);
   }
-  if (value === null) return;
+  if (typeof value !== 'object' || value === null) return;
   if (above.includes(value)) refuse('a reference to what contains it');
   const inside = [...above, value];
+  if (!isPlain(value)) refuse(`an instance of ${value.constructor?.name || 'a class'}`);
+  if (Object.getOwnPropertySymbols(value).length > 0) refuse('an object with a symbol as a key');
   if (Array.isArray(value)) {
     for (const [at, item] of value.entries()) check(key, item, `${path}[${at}]`, inside);
+    if (Object.keys(value).length > value.length) refuse('an array with more than its items');
     return;
   }
-  const prototype: unknown = Object.getPrototypeOf(value);
-  // By its shape, not by identity: a plain object of another realm (vm, jest) has another Object.prototype.
-  if (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
-    refuse(`an instance of ${(value as object).constructor?.name || 'a class'}`);
-  }
-  for (const [name, item] of Object.entries(value as object)) {
+  for (const [name, item] of Object.entries(value)) {
     // JSON leaves out what is undefined; it reads back as undefined all the same.
     if (item !== undefined) check(key, item, `${path}.${name}`, inside);
   }
+}
+
+/** By its shape, not by identity: a plain object of another realm (vm, jest) has another Object.prototype. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (Array.isArray(value)) return Array.isArray(prototype);
+  if (prototype === null) return true;
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, 'hasOwnProperty');
 }
