@@ -111,6 +111,16 @@ describe('Backoff', () => {
     expect(b.nest.get(AbandonedTaskSweeper, { strict: false }).nextDueAt).toBe(Infinity);
   });
 
+  test('the next sweep comes when one is due that a follow-up has found, between two sweeps', async () => {
+    const agent = agentWhoseReplicaDies();
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ backoffMs: 200 }) });
+    const { id } = await begin(await a.client());
+    await leases.abandon(id);
+    expect(await errorName(send(await b.client(), 'more', { taskId: id }))).toBe('UnsupportedOperationError');
+    await leases.gone();
+    expect(stateName(await getTask(await a.client(), id))).toBe('COMPLETED');
+  });
+
   test('0: it is run again by the very sweep that claims it', async () => {
     const agent = agentWhoseReplicaDies();
     const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ backoffMs: 0 }) });

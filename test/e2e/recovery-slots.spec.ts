@@ -55,6 +55,19 @@ describe('Slots', () => {
     for (const id of ids) expect(stateName(await getTask(atA, id))).toBe('COMPLETED');
   });
 
+  test('that get free are filled at once, and not only at the next interval', async () => {
+    const agent = agentWhoseReplicaDies();
+    const cluster = reExecuting({ maxConcurrentRecoveries: 2, batchSize: 3, intervalMs: 3_600_000 });
+    const [a, b] = await fixture.startTwo({ ...agent, cluster });
+    const atA = await a.client();
+    const ids: string[] = [];
+    for (const text of ['1', '2', '3', '4', '5', '6', '7']) ids.push((await begin(atA, text)).id);
+    await leases.abandon(...ids);
+    await sweep(b);
+    await leases.gone();
+    expect(agent.attempts.slice(7).sort()).toEqual(['1 2', '2 2', '3 2', '4 2', '5 2', '6 2', '7 2']);
+  });
+
   const ways = {
     completes: (context, bus) => completed(bus, context),
     throws: () => Promise.reject(new Error('no luck')),

@@ -44,6 +44,11 @@ export class AbandonedTaskSweeper {
     return this.recovery.nextDueAt;
   }
 
+  /** Somebody is told whenever `nextDueAt` may have come nearer. */
+  onDue(listener: () => void): void {
+    this.recovery.onDue(listener);
+  }
+
   private async sweep(): Promise<SweepResult> {
     const result: SweepResult = {
       ...{ claimed: 0, failed: 0, canceled: 0, dropped: 0, lost: 0, errors: 0 },

@@ -59,6 +59,9 @@ export class AbandonedTurnRecovery {
   private readonly slots: RecoverySlots;
   /** Monotonic times at which turns that were postponed here can be claimed. */
   private due: number[] = [];
+  /** Whether turns may be waiting for a slot. */
+  private starved = false;
+  private tellDue: () => void = () => undefined;
 
   constructor(
     private readonly tasks: VersionedTaskStore,
@@ -83,6 +86,11 @@ export class AbandonedTurnRecovery {
     return this.due.reduce((earliest, at) => Math.min(earliest, at), Infinity);
   }
 
+  /** Somebody is told whenever `nextDueAt` may have come nearer. */
+  onDue(listener: () => void): void {
+    this.tellDue = listener;
+  }
+
   /** Claims the expired lease of one task and recovers it. False where somebody else was faster, or no slot is free. */
   async recoverTask(scope: TaskScope): Promise<boolean> {
     const slots = this.takeSlots(1);
@@ -95,7 +103,10 @@ export class AbandonedTurnRecovery {
 
   /** Slots for claims; none while the replica shuts down. */
   takeSlots(wanted: number): RecoverySlot[] {
-    return this.reExecutes && this.reExecution.isOpen ? this.slots.take(wanted) : [];
+    if (!this.reExecutes || !this.reExecution.isOpen) return [];
+    const slots = this.slots.take(wanted);
+    this.starved ||= slots.length === 0;
+    return slots;
   }
 
   /** Claims expired leases: one for each slot, or without slots only those whose turns are not run again. */
@@ -201,11 +212,16 @@ export class AbandonedTurnRecovery {
       const waitMs = claimed.lastHolder === null ? 0 : this.backoffMs(claimed.attempt);
       if (waitMs > 0) {
         if (!(await this.leases.handOver(claimed.generation, waitMs))) return 'lost';
-        this.due.push(performance.now() + waitMs);
+        this.isDue(performance.now() + waitMs);
         return 'postponed';
       }
       const execution = await this.reExecution.start(claimed, stored, request, { held, sentAt });
-      void execution.ended.promise.catch(() => undefined).finally(() => slot.release());
+      void execution.ended.promise
+        .catch(() => undefined)
+        .finally(() => {
+          slot.release();
+          if (this.starved) this.isDue(performance.now());
+        });
       this.logger.log(`Running the turn on task ${stored.task.id} again (attempt ${claimed.attempt}).`);
       return 'reExecuted';
     } catch (error) {
@@ -254,8 +270,14 @@ export class AbandonedTurnRecovery {
     return outcome;
   }
 
+  private isDue(at: number): void {
+    this.due.push(at);
+    this.tellDue();
+  }
+
   /** What was postponed and is due now is looked for by the sweep that begins. */
   sweepBegins(): void {
+    this.starved = false;
     const now = performance.now();
     this.due = this.due.filter((at) => at > now);
   }

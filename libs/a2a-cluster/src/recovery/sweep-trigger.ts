@@ -8,6 +8,8 @@ export interface Sweeper {
   stop(): Promise<void>;
   /** Monotonic time at which it has something to do for certain: the next sweep comes no later. */
   readonly nextDueAt?: number;
+  /** Somebody is told whenever that may have come nearer. */
+  onDue?(listener: () => void): void;
 }
 
 /** How far a sweep may come early, as a part of the interval: replicas that started together drift apart. */
@@ -26,7 +28,9 @@ export class SweepTrigger {
     private readonly sweepers: Sweeper[],
     private readonly registry: SchedulerRegistry,
     private readonly intervalMs: number,
-  ) {}
+  ) {
+    for (const sweeper of sweepers) sweeper.onDue?.(() => this.hasten());
+  }
 
   start(): void {
     if (this.stopped) return;
@@ -43,6 +47,13 @@ export class SweepTrigger {
     this.stopped = true;
     this.forget();
     for (const sweeper of this.sweepers) await sweeper.stop();
+  }
+
+  /** What is due now comes sooner than the sweep that is set, if one is. */
+  private hasten(): void {
+    if (!this.registry.doesExist('timeout', this.jobName)) return;
+    this.forget();
+    this.start();
   }
 
   private async tick(): Promise<void> {
