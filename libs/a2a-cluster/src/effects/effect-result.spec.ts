@@ -123,7 +123,10 @@ describe('The result of an outside action', () => {
   it.each<[string, () => unknown]>([
     ['properties beside the items of an array', () => /b/.exec('abc')],
     ['an array of a class', () => new (class Rows extends Array<number> {})()],
-    ['an object of a class without Object', () => Object.create(Object.create(null, { x: { value: 1 } }) as object)],
+    [
+      'an object of a class without Object',
+      () => Object.create(Object.create(null, { x: { value: 1 } }) as object) as object,
+    ],
     ['a key that is a symbol', () => ({ [Symbol('x')]: 1 })],
   ])('%s would be lost, and is refused', (_name, make) => {
     expect(refusalOf(make())).toBeInstanceOf(EffectResultError);
