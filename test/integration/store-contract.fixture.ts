@@ -3,6 +3,9 @@ import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk';
 import { resolveUserScope, ServerCallContext } from '@a2a-js/sdk/server';
 import type { DataSource } from 'typeorm';
 import { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
+import type { EffectStore } from '../../libs/a2a-cluster/src/effects/effect-store.js';
+import { OrderedEffectStore } from '../../libs/a2a-cluster/src/effects/ordered-effect-store.js';
+import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/effects/typeorm-effect-store.js';
 import type { LeaseRequest, LeaseStore } from '../../libs/a2a-cluster/src/leases/lease-store.js';
 import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';
 import { OrderedTaskStore } from '../../libs/a2a-cluster/src/tasks/ordered-task-store.js';
@@ -11,7 +14,11 @@ import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js
 import { scopeResolver, type TaskScope } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
 import type { VersionedTaskStore } from '../../libs/a2a-cluster/src/tasks/task-store.js';
 import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/tasks/typeorm-task-store.js';
-import { InMemoryLeaseStore, InMemoryTaskStore } from '../../libs/a2a-cluster/src/testing/index.js';
+import {
+  InMemoryEffectStore,
+  InMemoryLeaseStore,
+  InMemoryTaskStore,
+} from '../../libs/a2a-cluster/src/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
 
 const TABLES = {
@@ -20,22 +27,23 @@ const TABLES = {
   leases: 'a2a_task_leases',
   pushConfigs: 'a2a_push_configs',
   receipts: 'a2a_message_receipts',
+  effects: 'a2a_task_effects',
 };
 
 /** Two stores that belong together, as the library uses them, and what a test needs beside them. */
 export interface StorePair {
   tasks: VersionedTaskStore;
   leases: LeaseStore;
+  effects: EffectStore;
   /** Lets the lease of a task run out now. */
   expire: (scope: TaskScope) => Promise<void>;
 }
 
+/** The pair that checks its leases within the statement that writes; with the others order does it. */
+export const SHARING = 'TypeORM tasks and leases';
+
 /** The pairs that have to keep one contract. */
-export const PAIRS = [
-  'TypeORM tasks and leases',
-  'in-memory tasks and leases',
-  'TypeORM tasks, in-memory leases',
-] as const;
+export const PAIRS = [SHARING, 'in-memory tasks and leases', 'TypeORM tasks, in-memory leases'] as const;
 
 /** Makes store pairs, on a database where they need one. Made at the top of a test file, it registers its hooks. */
 export class StorePairs {
@@ -60,14 +68,18 @@ export class StorePairs {
   make(pair: (typeof PAIRS)[number]): StorePair {
     const database = new ClusterDatabase(this.dataSource!, 5_000);
     const stored = new TypeOrmTaskStore(database, TABLES, 'default', scopeResolver(resolveUserScope));
-    if (pair === 'TypeORM tasks and leases') {
+    if (pair === SHARING) {
       const leases = this.closed(new TypeOrmLeaseStore(database, TABLES, 'default', 5_000));
-      return { tasks: stored, leases, expire: (scope) => this.expireRow(scope) };
+      const effects = new TypeOrmEffectStore(database, TABLES, true);
+      return { tasks: stored, leases, effects, expire: (scope) => this.expireRow(scope) };
     }
     const leases = this.closed(new InMemoryLeaseStore());
-    const tasks = pair === 'in-memory tasks and leases' ? new InMemoryTaskStore() : stored;
+    const inMemory = pair === 'in-memory tasks and leases';
+    const tasks = inMemory ? new InMemoryTaskStore() : stored;
+    const ledger = inMemory ? new InMemoryEffectStore() : new TypeOrmEffectStore(database, TABLES, false);
+    const effects = new OrderedEffectStore(ledger, leases);
     const expire = (scope: TaskScope): Promise<void> => Promise.resolve(leases.expire(scope));
-    return { tasks: new OrderedTaskStore(tasks, leases), leases, expire };
+    return { tasks: new OrderedTaskStore(tasks, leases), leases, effects, expire };
   }
 
   private closed<T extends LeaseStore>(leases: T): T {

@@ -1,3 +1,4 @@
+import { LeaseLostError } from '../errors/lease-lost.error.js';
 import {
   type Dispatch,
   type EffectRequest,
@@ -27,7 +28,10 @@ export class InMemoryEffectStore extends EffectStore {
 
   override settle(turn: EffectTurn, key: string, settlement: Settlement): Promise<void> {
     const effect = this.recorded.get(idOf(turn, key));
-    if (effect) Object.assign(effect, settlement);
+    if (effect?.state !== 'dispatched' && effect?.state !== settlement.state) {
+      return Promise.reject(new LeaseLostError(turn.taskId, 'another attempt has settled its effect'));
+    }
+    Object.assign(effect, settlement);
     return Promise.resolve();
   }
 
