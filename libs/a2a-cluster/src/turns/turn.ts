@@ -69,7 +69,8 @@ export abstract class Turn {
    * and each pause between two, may take a third of the lease's TTL; the whole, what is left of the lease.
    * With `key` it happens exactly once over all attempts, and its result must be JSON as that of an effect.
    * @throws {LeaseLostError} where the lease is gone: nothing was written
-   * @throws {CommitOutcomeUnknownError} without a key, where the connection was lost during COMMIT
+   * @throws {CommitOutcomeUnknownError} where the connection was lost during COMMIT; with a key only if what became of it
+   *   could not be looked up before the lease ran out
    * @throws {DatabaseTimeoutError} where it took too long: nothing was written
    * @throws {TurnUsageError} inside of an effect or a transaction, and where leases are kept in another place
    */
