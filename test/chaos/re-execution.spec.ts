@@ -1,7 +1,7 @@
 import { getTask, send } from '../helpers/client.js';
 import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { armPause, pausingBefore } from '../helpers/sql-points.js';
+import { SqlPoints } from '../helpers/sql-points.js';
 import { expectFollowed, readLog, type TaskLog, userMessages } from '../helpers/task-log.js';
 import { eventually } from '../helpers/wait.js';
 
@@ -62,19 +62,20 @@ describe('Turns that are run again', () => {
     return row!.id;
   };
 
-  const lease = async (taskId: string): Promise<{ attempt: number; pid: number } | undefined> => {
-    const [row] = await cluster.database.query<{ attempt: number }>(
-      'SELECT l.attempt FROM a2a_task_leases AS l JOIN a2a_tasks AS t USING (task_no) WHERE t.task_id = $1',
+  /** Attempt and holder of the lease on a task; a lease that was handed over has no holder. */
+  const lease = async (taskId: string): Promise<{ attempt: number; holder: string | null } | undefined> => {
+    const [row] = await cluster.database.query<{ attempt: number; holder: string | null }>(
+      'SELECT l.attempt, l.holder FROM a2a_task_leases AS l JOIN a2a_tasks AS t USING (task_no) WHERE t.task_id = $1',
       [taskId],
     );
-    const held = row && (await cluster.lease(taskId));
-    return held && { attempt: row.attempt, pid: held.pid };
+    return row;
   };
 
   /** A text runs at a replica that is killed at a point; what a follower at C then saw, and the log. */
   async function killedBefore(point: keyof typeof BEFORE, text: string): Promise<{ id: string; stored: TaskLog }> {
-    const a = await cluster.add('A', pausingBefore(BEFORE[point]));
-    const { paused } = await armPause(a.process, LOAD_MS);
+    const points = new SqlPoints();
+    const a = await cluster.add('A', points.environment);
+    const { paused } = await points.arm(a.process, BEFORE[point], LOAD_MS);
     Recording.send(a.client, text);
     await paused();
     const id = await lastTaskId();
@@ -164,10 +165,14 @@ describe('Turns that are run again', () => {
       await watcher.waitFor(({ payload }) => payload?.$case === 'artifactUpdate');
       await cluster.kill('A');
 
-      const second = await eventually(async () => ((await lease(id))?.attempt === 2 ? lease(id) : undefined), {
-        timeoutMs: AGAIN_MS,
-      });
-      const holder = cluster.all.find(({ process }) => process.pid === second!.pid);
+      const second = await eventually(
+        async () => {
+          const held = await lease(id);
+          return held?.attempt === 2 && held.holder ? held.holder : undefined;
+        },
+        { timeoutMs: AGAIN_MS },
+      );
+      const holder = cluster.all.find(({ process }) => second!.includes(`:${process.pid}:`));
       // B runs it, or C: then the follower has to go on elsewhere.
       const survivor = cluster.all.find(({ name }) => name !== holder?.name)!;
       const follower = Recording.subscribe(survivor.client, id);

@@ -1,7 +1,7 @@
 import { getTask, send } from '../helpers/client.js';
 import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { armPause, pausingBefore } from '../helpers/sql-points.js';
+import { SqlPoints } from '../helpers/sql-points.js';
 import { expectEnded, expectFollowed, readLog } from '../helpers/task-log.js';
 
 /** How often each pause is tried; the figure of the closing notes is from STALE_OWNER_RUNS=100. */
@@ -42,19 +42,14 @@ interface Counts {
 /** An old executor is held up at one exact point, its task is ended elsewhere, and it goes on. */
 describe('A stale owner and the outside', () => {
   let cluster: TestCluster;
+  const points = new SqlPoints();
 
   beforeAll(async () => {
     cluster = await TestCluster.start(ENVIRONMENT, ['B']);
+    await cluster.add('A', points.environment);
   }, SLOW_MS);
 
   afterAll(() => cluster.stop());
-
-  afterEach(async () => {
-    if (cluster.all.some(({ name }) => name === 'A')) await cluster.kill('A');
-  });
-
-  const holder = (pauseBefore: string, rewrites?: [string, string][]): Promise<Member> =>
-    cluster.add('A', pausingBefore(pauseBefore, rewrites));
 
   const lines = ({ process }: Member, text: string): number =>
     process.output.filter((line) => line.includes(text)).length;
@@ -71,9 +66,10 @@ describe('A stale owner and the outside', () => {
     };
   }
 
-  /** Runs a text at A, which stands still before its statement until the task has ended elsewhere, and then goes on. */
-  async function heldUp(a: Member, text: string): Promise<Counts> {
-    const { paused } = await armPause(a.process, LOAD_MS);
+  /** Runs a text at A, which stands still before a statement until the task has ended elsewhere, and then goes on. */
+  async function heldUp(point: keyof typeof BEFORE, text: string, armed = points): Promise<Counts> {
+    const { a } = cluster;
+    const { paused } = await armed.arm(a.process, BEFORE[point], LOAD_MS);
     const sender = Recording.send(a.client, text);
     await paused();
     // Stored before anything is dispatched; the sender may not have been told any more.
@@ -98,15 +94,12 @@ describe('A stale owner and the outside', () => {
   it(
     'O38 what is dispatched, accepted, refused and stored: normal, task fence only, fenced resource',
     async () => {
-      const table: Record<string, Counts> = {};
-      const charging = await holder(BEFORE.charge);
-      const done = await send(charging.client, 'charge 5 never');
-      table.normal = await counts(charging, done.id, stateName(done));
-      table.taskFenceOnly = await heldUp(charging, 'charge 5 never');
-      await cluster.kill('A');
-      const transferring = await holder(BEFORE.secondStatement);
-      table.fencedResource = await heldUp(transferring, 'transfer 5');
-
+      const done = await send(cluster.a.client, 'charge 5 never');
+      const table = {
+        normal: await counts(cluster.a, done.id, stateName(done)),
+        taskFenceOnly: await heldUp('charge', 'charge 5 never'),
+        fencedResource: await heldUp('secondStatement', 'transfer 5'),
+      };
       expect(table).toEqual({
         normal: row(1, 1, 0, 'COMPLETED', 'COMPLETED'),
         taskFenceOnly: row(1, 1, 1, 'FAILED', 'FAILED'),
@@ -119,9 +112,8 @@ describe('A stale owner and the outside', () => {
   it.each(['begin', 'fence', 'secondStatement', 'commit'] as const)(
     `O60 transfer, held up past the TTL before its %s: nothing of the stale owner is accepted, in ${RUNS} of ${RUNS} runs`,
     async (point) => {
-      const a = await holder(BEFORE[point]);
       let accepted = 0;
-      for (let run = 0; run < RUNS; run += 1) accepted += (await heldUp(a, 'transfer 5')).acceptedEffects;
+      for (let run = 0; run < RUNS; run += 1) accepted += (await heldUp(point, 'transfer 5')).acceptedEffects;
       expect(accepted).toBe(0);
     },
     SLOW_MS + RUNS * 10_000,
@@ -130,8 +122,11 @@ describe('A stale owner and the outside', () => {
   it(
     'O60 negative control: without the fence, a transfer that is held up before its COMMIT is accepted beside FAILED',
     async () => {
-      const a = await holder(BEFORE.commit, WITHOUT_FENCE);
-      expect(await heldUp(a, 'transfer 5')).toMatchObject({ acceptedEffects: 1, storedState: 'FAILED' });
+      await cluster.kill('A');
+      const unfenced = new SqlPoints(WITHOUT_FENCE);
+      const a = await cluster.add('A', unfenced.environment);
+      const counted = await heldUp('commit', 'transfer 5', unfenced);
+      expect(counted).toMatchObject({ acceptedEffects: 1, storedState: 'FAILED' });
       expect(lines(a, 'sql-points: rewritten')).toBeGreaterThanOrEqual(2);
     },
     SLOW_MS,

@@ -1,20 +1,18 @@
 /**
- * Preloaded into a replica (`NODE_OPTIONS=--import …`): stands still at, or changes, statements of its pg clients. What a
- * signal from outside could only hit by luck happens here at one exact point, by a real SIGSTOP of the whole process.
+ * Preloaded into a replica (see sql-points.ts): stands still before a statement of its pg clients, or changes them. What
+ * a signal from outside could only hit by luck happens here at one exact point, by a real SIGSTOP of the whole process.
  *
- * PAUSE_BEFORE: pattern of the statement to stand still before, matched against its text and the JSON of its parameters.
- *   Each SIGUSR2 arms it for one time.
- * REWRITE_SQL: JSON list of [pattern, replacement], to take a guard away.
+ * SQL_POINTS_FILE: holds the pattern of the statement to stand still before. Each SIGUSR2 reads it, and arms it once.
+ * SQL_POINTS_REWRITES: JSON list of [pattern, replacement].
  */
-import { writeSync } from 'node:fs';
+import { readFileSync, writeSync } from 'node:fs';
 import pg from 'pg';
 
-const pauseBefore = process.env.PAUSE_BEFORE ? new RegExp(process.env.PAUSE_BEFORE) : undefined;
-const rewrites = JSON.parse(process.env.REWRITE_SQL ?? '[]').map(([from, to]) => [new RegExp(from), to]);
-let armed = 0;
+const rewrites = JSON.parse(process.env.SQL_POINTS_REWRITES ?? '[]').map(([from, to]) => [new RegExp(from), to]);
+let armed;
 
 process.on('SIGUSR2', () => {
-  armed += 1;
+  armed = new RegExp(readFileSync(process.env.SQL_POINTS_FILE, 'utf8'));
   writeSync(1, 'sql-points: armed\n');
 });
 
@@ -25,8 +23,8 @@ pg.Client.prototype.query = function (config, ...rest) {
   if (typeof text !== 'string') return query.call(this, config, ...rest);
   const sent = rewrites.reduce((sql, [from, to]) => sql.replace(from, to), text);
   if (sent !== text) writeSync(1, 'sql-points: rewritten\n');
-  if (armed > 0 && pauseBefore?.test(`${sent} ${JSON.stringify(rest[0] ?? config?.values ?? [])}`)) {
-    armed -= 1;
+  if (armed?.test(`${sent} ${JSON.stringify(rest[0] ?? config?.values ?? [])}`)) {
+    armed = undefined;
     writeSync(1, 'sql-points: paused\n');
     process.kill(process.pid, 'SIGSTOP');
   }
