@@ -78,9 +78,13 @@ describe('Replicas that shut down', () => {
       const returning = [1, 1.1, 1.2, 1.3, 1.4, 1.5].map(
         (factor) => `deaf ${(TIMES.drain * factor) / 1_000}\nsay late`,
       );
-      const tasks = await Promise.all(['deaf 60', ...returning].map((text) => Recording.send(c.client, text).task()));
+      // Followed before they begin: on a busy machine the shortest would be over before anybody could subscribe.
+      const texts = ['deaf 60', ...returning];
+      const tasks = await Promise.all(texts.map(() => send(a.client, 'ask ready?')));
       const watchers = tasks.map(({ id }) => Recording.subscribe(a.client, id));
       await Promise.all(watchers.map((recording) => recording.task()));
+      const begun = texts.map((text, at) => Recording.send(c.client, text, { taskId: tasks[at]!.id }).task());
+      await Promise.all(begun);
 
       const code = await c.process.stop(TIMES.drain + TIMES.cancel + LOAD_MS);
       await expectGraceful(code, tasks[0]!.id);
