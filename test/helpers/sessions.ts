@@ -11,6 +11,7 @@ const TABLES = {
   leases: '"a2a_task_leases"',
   pushConfigs: '"a2a_push_configs"',
   receipts: '"a2a_message_receipts"',
+  effects: '"a2a_task_effects"',
 };
 
 /** Statements of the library as a replica of the sample sends them, or what they begin with. */

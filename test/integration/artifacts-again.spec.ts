@@ -17,17 +17,17 @@ describe('Artifacts of a turn that is run again', () => {
     expect(artifactsOf((await cluster.replica().tasks.find(scope))!.task)).toEqual({ a: '12' });
   });
 
-  it('O36 a Task event that repeats an artifact states it: what is appended then comes behind it', async () => {
+  it('O36 an executor that publishes the task it was given, as it stands, begins its artifacts anew all the same', async () => {
     const first = await cluster.replica().working();
     const { scope } = first;
-    first.loop.add(artifact(scope, 'a', '1'));
+    for (const text of ['1', '2']) first.loop.add(artifact(scope, 'a', text, true));
     await first.turn.flush();
-    const stored = (await cluster.replica().tasks.find(scope))!.task;
+    const given = (await cluster.replica().tasks.find(scope))!.task;
     const second = await nextAttempt(cluster, first);
-    second.loop.add(taskEvent(scope, { artifacts: stored.artifacts }));
-    second.loop.add(artifact(scope, 'a', '2', true));
+    second.loop.add(taskEvent(scope, { artifacts: given.artifacts }));
+    for (const text of ['1', '2', '3']) second.loop.add(artifact(scope, 'a', text, true));
     second.loop.add(status(scope, COMPLETED));
     await second.turn.flush();
-    expect(artifactsOf((await cluster.replica().tasks.find(scope))!.task)).toEqual({ a: '12' });
+    expect(artifactsOf((await cluster.replica().tasks.find(scope))!.task)).toEqual({ a: '123' });
   });
 });

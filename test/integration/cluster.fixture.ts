@@ -91,10 +91,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     ...([tasks, leases, effects, stream, heartbeat, NO_RE_EXECUTION, sweeperOptions, agent] as const),
   );
   const sweeper = new AbandonedTaskSweeper(recovery, sweeperOptions);
-  const admission = new TurnAdmission(tasks, stream, leased ? heartbeat : undefined, defaultContextCodec, {
-    ...{ maxTurnDurationMs: Infinity, unfinishedTurn: 'fail', drainTimeoutMs: 0, cancelTimeoutMs: 1_000 },
-    maxQueuedBytes: 64 * 1024 * 1024,
-  });
+  const admission = new TurnAdmission(tasks, stream, leased ? heartbeat : undefined, defaultContextCodec);
   admission.onAbandoned((scope) => recovery.recoverTask(scope));
   const parts = {
     ...{ database, tables, holderId, leases, tasks, poller, stream, heartbeat, recovery, sweeper, admission },
@@ -129,6 +126,8 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
       },
       services,
     );
+    held.transferTo(execution);
+    execution.lease = held;
     await admission.admit(execution, { stored, generation, sentAt, held });
     return execution;
   };

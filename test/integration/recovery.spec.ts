@@ -133,8 +133,8 @@ describe('Recovery of abandoned turns', () => {
     for (const { taskNo } of running.slice(1)) {
       expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
     }
-    // Left as it was, with a lease that runs out once more: the next sweep says so again.
-    expect(await leaseRow(cluster.db, broken.taskNo)).toMatchObject({ attempt: 2, holder: b.holderId });
+    // Put back as it was, to be claimed by a later sweep, which says so again: it was not run, so no attempt is counted.
+    expect(await leaseRow(cluster.db, broken.taskNo)).toMatchObject({ attempt: 1, holder: dead.holderId });
     expect(b.heartbeat.generations).toEqual([]);
   });
 

@@ -31,8 +31,8 @@ export function turnProviders(): Provider[] {
         tasks: VersionedTaskStore,
         stream: TaskEventStream,
         heartbeat: Heartbeat | null,
-        { contextCodec, turns }: ResolvedOptions,
-      ) => new TurnAdmission(tasks, stream, heartbeat ?? undefined, contextCodec, turns),
+        { contextCodec }: ResolvedOptions,
+      ) => new TurnAdmission(tasks, stream, heartbeat ?? undefined, contextCodec),
       [LEASED_TASKS, TaskEventStream, Heartbeat, RESOLVED_OPTIONS],
     ),
     provide(

@@ -1,16 +1,22 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** What of a turn is going on around this code. */
+/** What of a turn is going on around this code: let go of when it is over, since sockets may keep the async context. */
 interface Boundary {
-  turn: object;
+  turn: object | undefined;
   kind: 'effect' | 'transaction';
 }
 
 const storage = new AsyncLocalStorage<Boundary>();
 
 /** Runs the work of an effect or of a transaction, so that what is called inside of it knows. */
-export const insideBoundary = <T>(turn: object, kind: Boundary['kind'], run: () => T): T =>
-  storage.run({ turn, kind }, run);
+export async function insideBoundary<T>(turn: object, kind: Boundary['kind'], run: () => Promise<T>): Promise<T> {
+  const boundary: Boundary = { turn, kind };
+  try {
+    return await storage.run(boundary, run);
+  } finally {
+    boundary.turn = undefined;
+  }
+}
 
 /** Whether this code runs inside of an effect or a transaction of this turn. */
 export function boundaryOf(turn: object): Boundary['kind'] | undefined {

@@ -73,6 +73,8 @@ export class TurnEffects {
 
   /** Whether any was asked for in this attempt. */
   used = false;
+  private closed = false;
+  private whenIdle: () => void = () => undefined;
 
   constructor(private readonly store: EffectStore) {}
 
@@ -88,13 +90,29 @@ export class TurnEffects {
     if (this.inFlight.has(key)) {
       throw new TurnUsageError(host.taskId, `turn.effect('${key}') is under way already: await it before the next.`);
     }
+    if (this.closed) {
+      throw new TurnUsageError(host.taskId, `The turn is ending: turn.effect('${key}') comes too late.`);
+    }
     this.inFlight.add(key);
     this.used = true;
     try {
       return await this.perform(host, key, replay, contract, run);
     } finally {
       this.inFlight.delete(key);
+      if (this.inFlight.size === 0) this.whenIdle();
     }
+  }
+
+  /** Begins none any more; resolves when none is under way, or after `timeoutMs`. */
+  async close(timeoutMs: number): Promise<void> {
+    this.closed = true;
+    if (this.inFlight.size === 0) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.whenIdle = resolve;
+      timer = setTimeout(resolve, timeoutMs);
+    });
+    clearTimeout(timer);
   }
 
   private async perform<T>(

@@ -27,12 +27,15 @@ export class TypeOrmEffectStore extends EffectStore {
   override async dispatch(turn: EffectTurn, { key, replay }: EffectRequest): Promise<Dispatch> {
     const { taskNo, taskId, turnId, attempt, generation, canceling = false } = turn;
     const params = [taskNo, turnId, key, replay, attempt, generation ?? 0, canceling];
-    const [row] = await this.database.query<DispatchRow>(dispatchStatement(this.tables, this.isFenced(turn)), params);
-    if (!row?.held) throw lost(taskId);
-    if (row.dispatched) return { outcome: 'dispatched' };
-    if (row.canceled && !canceling) return { outcome: 'canceled' };
-    if (row.state === null) throw lost(taskId);
-    return { outcome: 'recorded', effect: recordedEffect(key, row) };
+    const statement = dispatchStatement(this.tables, this.isFenced(turn));
+    for (;;) {
+      const [row] = await this.database.query<DispatchRow>(statement, params);
+      if (!row?.held) throw lost(taskId);
+      if (row.dispatched) return { outcome: 'dispatched' };
+      if (row.canceled && !canceling) return { outcome: 'canceled' };
+      if (row.state !== null) return { outcome: 'recorded', effect: recordedEffect(key, row) };
+      // A try of ours whose answer was lost has committed while this one waited for it: its record is seen by the next.
+    }
   }
 
   override async settle(turn: EffectTurn, key: string, settlement: Settlement): Promise<void> {

@@ -2,6 +2,7 @@
 export interface LeaseTables {
   tasks: string;
   leases: string;
+  effects: string;
 }
 
 /** `$n` milliseconds from now, by the database's clock. */
@@ -24,17 +25,27 @@ export const renewStatement = ({ leases }: LeaseTables): string => `
  * renewal that came first wins; the new generation fences the last holder out; everything else on the row survives.
  * Waiting for a replica (no holder) is not an attempt.
  * $1 agent, $2 holder, $3 ttl, $4 limit; one task only: $5 tenant, $6 owner, $7 task id, or null; only what is not run
- * again: $8 number of attempts, or null.
+ * again: $8 number of attempts, or null (a filter: what becomes of it is decided once it is claimed); $9 whether its request
+ * is wanted.
  */
-export const claimStatement = ({ tasks, leases }: LeaseTables): string => `
+export const claimStatement = ({ tasks, leases, effects }: LeaseTables): string => `
   WITH abandoned AS MATERIALIZED (
     SELECT generation, task_no, holder, renewed_at, attempt
-      FROM ${leases}
+      FROM ${leases} AS f
      WHERE agent = $1 AND expires_at <= clock_timestamp()
        AND ($7::text IS NULL
             OR task_no = (SELECT k.task_no FROM ${tasks} AS k WHERE k.tenant = $5 AND k.owner = $6 AND k.task_id = $7))
        AND ($8::integer IS NULL OR cancel_requested_at IS NOT NULL OR kind = 'cancel'
-            OR attempt + (holder IS NOT NULL)::integer > $8)
+            OR attempt + (holder IS NOT NULL)::integer > $8
+            OR EXISTS (SELECT FROM ${tasks} AS k
+                        WHERE k.task_no = f.task_no
+                          AND (k.state IN ('TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED',
+                                           'TASK_STATE_REJECTED')
+                               OR k.state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')
+                                  AND k.state_version > f.admitted_version))
+            OR EXISTS (SELECT FROM ${effects} AS x
+                        WHERE x.task_no = f.task_no AND x.turn_id = f.turn_id
+                          AND x.state = 'dispatched' AND x.replay = 'never'))
      ORDER BY expires_at
      LIMIT $4
        FOR UPDATE SKIP LOCKED
@@ -47,7 +58,8 @@ export const claimStatement = ({ tasks, leases }: LeaseTables): string => `
   RETURNING l.generation, t.tenant, t.owner, t.task_id AS "taskId", l.kind, l.turn_id AS "turnId",
             l.admitted_version AS "admittedVersion", l.attempt,
             l.cancel_requested_at IS NOT NULL AS "cancelRequested",
-            a.holder AS "lastHolder", l.request, l.context,
+            a.holder AS "lastHolder", CASE WHEN $9::boolean THEN l.request END AS request,
+            CASE WHEN $9::boolean THEN l.context ELSE '' END AS context,
             to_char(a.renewed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS "lastRenewedAt"`;
 
 /**

@@ -42,7 +42,9 @@ export interface ClaimedLease {
   lastHolder: string | null;
   /** When it was last renewed, by the database's clock. */
   lastRenewedAt: Date;
+  /** Null for a cancel turn, and where it was not asked for. */
   request: string | null;
+  /** Empty where it was not asked for. */
   context: string;
 }
 
@@ -58,10 +60,12 @@ export interface ClaimRequest {
   /** Only the lease of this task, as a follow-up or a cancel that found it expired asks. */
   scope?: TaskScope;
   /**
-   * Only leases of turns that are not to be run again: those that are to be canceled, and those that have been run this
-   * often.
+   * Only leases of turns that are certainly not run again: those that are to be canceled, that have been run this often,
+   * whose task has ended or waits, or that left an unresolved effect which must not be repeated.
    */
   endingAfterAttempts?: number;
+  /** Whether what runs the turn again is wanted too: `request` and `context`. Default: true. */
+  withRequest?: boolean;
 }
 
 /** A lease as a look at its task finds it. */

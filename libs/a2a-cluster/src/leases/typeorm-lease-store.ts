@@ -76,9 +76,9 @@ export class TypeOrmLeaseStore extends LeaseStore {
   }
 
   override async claim(request: ClaimRequest): Promise<ClaimedLease[]> {
-    const { holder, ttlMs, limit, scope, endingAfterAttempts = null } = request;
+    const { holder, ttlMs, limit, scope, endingAfterAttempts = null, withRequest = true } = request;
     const { tenant = null, owner = null, taskId = null } = scope ?? {};
-    const params = [this.agent, holder, ttlMs, limit, tenant, owner, taskId, endingAfterAttempts];
+    const params = [this.agent, holder, ttlMs, limit, tenant, owner, taskId, endingAfterAttempts, withRequest];
     const rows = await this.database.query<ClaimedRow>(this.claimSql, params);
     return rows.map(({ generation, lastRenewedAt, tenant, owner, taskId, ...row }) => ({
       ...row,

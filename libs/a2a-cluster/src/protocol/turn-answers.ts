@@ -80,12 +80,18 @@ export class TurnAnswers {
     const over = new AbortController();
     let cursor = fromVersion;
     let last = Infinity;
+    const endsAt = (version: number): void => {
+      last = version;
+      if (cursor >= last) over.abort();
+    };
     void turn.ended.promise.then(
-      (end) => {
-        // A lost turn goes on elsewhere, and one that waits for authentication keeps its stream open.
-        if (end.kind === 'lost' || turn.loop?.published === TaskState.TASK_STATE_AUTH_REQUIRED) return;
-        last = end.kind === 'ended' ? end.version : (turn.loop?.key?.version ?? 0);
-        if (cursor >= last) over.abort();
+      async (end) => {
+        // One that waits for authentication keeps its stream open.
+        if (turn.loop?.published === TaskState.TASK_STATE_AUTH_REQUIRED) return;
+        if (end.kind === 'ended') endsAt(end.version);
+        else if (end.kind === 'message') endsAt(turn.loop?.key?.version ?? 0);
+        // A lost turn goes on elsewhere, and may end there without an event.
+        else endsAt((await this.settledAt(taskNo, AbortSignal.any([gone, over.signal]))) ?? Infinity);
       },
       () => over.abort(),
     );
@@ -113,6 +119,16 @@ export class TurnAnswers {
       for await (const _ of this.stream.follow(taskNo, stored?.version ?? 0, until)) break;
     }
     throw new A2AError('The replica is shutting down; ask another one for the task.');
+  }
+
+  /** The version at which a task has ended or waits for its client; undefined where nobody wants to know any more. */
+  private async settledAt(taskNo: number, stop: AbortSignal): Promise<number | undefined> {
+    while (!stop.aborted && !this.stream.closed.aborted) {
+      const stored = await this.look(taskNo).catch(() => undefined);
+      if (stored && (isTerminal(stored.task.status?.state ?? 0) || stored.waiting)) return stored.version;
+      await new Promise((resolve) => setTimeout(resolve, this.pollIntervalMs));
+    }
+    return undefined;
   }
 
   /** A turn is often lost because the database is away: undefined while it is. */

@@ -36,6 +36,7 @@ export class AbandonedTaskSweeper {
   /** Claims nothing more; resolves when what was claimed is done. */
   async stop(): Promise<void> {
     this.stopped = true;
+    this.recovery.stop();
     await this.running?.catch(() => undefined);
   }
 
@@ -81,6 +82,10 @@ export class AbandonedTaskSweeper {
     const left = [...batch];
     const worker = async (): Promise<void> => {
       for (let next = left.shift(); next; next = left.shift()) {
+        if (this.stopped) {
+          await this.recovery.giveBack(next);
+          continue;
+        }
         try {
           result[await this.recovery.recover(next)] += 1;
         } catch (error) {

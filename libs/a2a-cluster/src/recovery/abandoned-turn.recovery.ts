@@ -62,6 +62,7 @@ export class AbandonedTurnRecovery {
   /** Whether turns may be waiting for a slot. */
   private starved = false;
   private tellDue: () => void = () => undefined;
+  private readonly stopping = new AbortController();
 
   constructor(
     private readonly tasks: VersionedTaskStore,
@@ -124,6 +125,8 @@ export class AbandonedTurnRecovery {
         ...{ holder, ttlMs: times.ttlMs, limit: slots.length > 0 ? Math.min(limit, slots.length) : limit },
         ...(scope && { scope }),
         ...(ending && { endingAfterAttempts: this.options.maxAttempts }),
+        // What is not run again is claimed without its request, which may be large.
+        withRequest: slots.length > 0,
       });
     } finally {
       for (const slot of slots.slice(claimed.length)) slot.release();
@@ -133,6 +136,18 @@ export class AbandonedTurnRecovery {
       const held = this.heartbeat.hold(lease.generation, sentAt, NOBODY_TO_TELL);
       return { claimed: lease, held, sentAt, slot: slots[at] };
     });
+  }
+
+  /** Gives a claimed turn back untouched: this replica shuts down. */
+  async giveBack({ claimed, held, slot }: Claim): Promise<void> {
+    await this.putBack(claimed, 0).catch(() => undefined);
+    held.drop();
+    slot?.release();
+  }
+
+  /** Asks no policy any more: whoever waits for one lets go of the turn. */
+  stop(): void {
+    this.stopping.abort();
   }
 
   /** Decides about a claimed turn. Throws only what the next sweep may overcome: the lease then runs out again. */
@@ -158,6 +173,8 @@ export class AbandonedTurnRecovery {
       }
     } catch (error) {
       if (error instanceof LeaseLostError) return 'lost';
+      // It was not run: trouble on the way there uses up no attempt.
+      await this.putBack(claim.claimed, this.options.intervalMs).catch(() => undefined);
       throw error;
     } finally {
       if (!runs) {
@@ -176,7 +193,7 @@ export class AbandonedTurnRecovery {
       case 'fail':
         return this.fail(stored, claimed, turn, decision.message);
       case 'leave':
-        return this.putBack(claimed, this.options.intervalMs);
+        return this.putBack(claimed, this.stopping.signal.aborted ? 0 : this.options.intervalMs);
       case 're-execute': {
         const refusal = refusalOf(turn);
         if (refusal) return this.fail(stored, claimed, turn, `${whatIsKnown(turn)} ${refusal}`);
@@ -188,8 +205,7 @@ export class AbandonedTurnRecovery {
   private async describe({ taskNo, task }: StoredTask, claimed: ClaimedLease): Promise<AbandonedTurn> {
     const { turnId, attempt, lastHolder, lastRenewedAt } = claimed;
     return {
-      // A policy may do with it what it likes.
-      ...{ task: copyTask(task), agentId: this.agentId, attempts: attempt - 1, maxAttempts: this.options.maxAttempts },
+      ...{ task, agentId: this.agentId, attempts: attempt - 1, maxAttempts: this.options.maxAttempts },
       ...{ lastHolder, lastHeartbeat: lastRenewedAt },
       unresolvedEffects: await unresolvedEffects(this.effects, taskNo, turnId),
     };
@@ -197,7 +213,10 @@ export class AbandonedTurnRecovery {
 
   private async ask(turn: AbandonedTurn): Promise<RecoveryDecision> {
     try {
-      return await askPolicy(this.options.policy, turn, this.heartbeat.times.ttlMs);
+      // What the policy changes of it changes nothing for us.
+      const unresolvedEffects = turn.unresolvedEffects.map((effect) => ({ ...effect }));
+      const shown = { ...turn, task: copyTask(turn.task), unresolvedEffects };
+      return await askPolicy(this.options.policy, shown, this.heartbeat.times.ttlMs, this.stopping.signal);
     } catch (error) {
       this.logger.error(`The recovery policy failed for task ${turn.task.id}, which ends FAILED: ${String(error)}`);
       return { decision: 'fail' };

@@ -23,6 +23,8 @@ export class SweepTrigger {
   readonly jobName = `a2a-cluster.sweep.${randomUUID()}`;
   private readonly logger = new Logger('A2AClusterSweepTrigger');
   private stopped = false;
+  /** Monotonic time of the sweep that is set. */
+  private setFor = Infinity;
 
   constructor(
     private readonly sweepers: Sweeper[],
@@ -34,13 +36,7 @@ export class SweepTrigger {
 
   start(): void {
     if (this.stopped) return;
-    const dueAt = Math.min(...this.sweepers.map(({ nextDueAt = Infinity }) => nextDueAt));
-    const dueMs = Math.max(0, Math.ceil(dueAt - performance.now()));
-    const delayMs = Math.min(this.intervalMs * (1 - JITTER * Math.random()), dueMs);
-    this.registry.addTimeout(
-      this.jobName,
-      setTimeout(() => void this.tick(), delayMs),
-    );
+    this.set(Math.min(performance.now() + this.intervalMs * (1 - JITTER * Math.random()), this.dueAt));
   }
 
   async stop(): Promise<void> {
@@ -51,9 +47,22 @@ export class SweepTrigger {
 
   /** What is due now comes sooner than the sweep that is set, if one is. */
   private hasten(): void {
-    if (!this.registry.doesExist('timeout', this.jobName)) return;
+    if (!this.registry.doesExist('timeout', this.jobName) || this.dueAt >= this.setFor) return;
     this.forget();
-    this.start();
+    this.set(this.dueAt);
+  }
+
+  private get dueAt(): number {
+    return Math.min(...this.sweepers.map(({ nextDueAt = Infinity }) => nextDueAt));
+  }
+
+  private set(at: number): void {
+    this.setFor = at;
+    const delayMs = Math.max(0, Math.ceil(at - performance.now()));
+    this.registry.addTimeout(
+      this.jobName,
+      setTimeout(() => void this.tick(), delayMs),
+    );
   }
 
   private async tick(): Promise<void> {

@@ -11,11 +11,6 @@ export class ArtifactRestart {
   /** @param before the artifacts as they stood before the turn, by id; see {@link artifactsBefore} */
   constructor(private readonly before: ReadonlyMap<string, Artifact>) {}
 
-  /** Artifacts that a Task event states as a whole: those that are stored already need no event, and begin with that. */
-  stated(artifacts: readonly Artifact[]): void {
-    for (const { artifactId } of artifacts) this.restarted.add(artifactId);
-  }
-
   /** The event as it is to be stored and streamed. */
   apply(event: TaskEvent): TaskEvent {
     if (event.kind !== 'artifactUpdate') return event;

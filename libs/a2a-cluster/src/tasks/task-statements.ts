@@ -166,9 +166,16 @@ export const acquireStatement = ({ leases }: TaskTables): string => `
           CASE WHEN $3 = 'cancel' THEN clock_timestamp() END)
   RETURNING generation`;
 
-/** Under the task lock: the holder is to cancel. The first request counts. $1 task_no. */
+/**
+ * Under the task lock: the holder is to cancel. The first request counts. What waits for a replica to run it need not
+ * wait any longer.
+ * $1 task_no.
+ */
 export const flagCancelStatement = ({ leases }: TaskTables): string => `
-  UPDATE ${leases} SET cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()) WHERE task_no = $1`;
+  UPDATE ${leases}
+     SET cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()),
+         expires_at = CASE WHEN holder IS NULL THEN least(expires_at, clock_timestamp()) ELSE expires_at END
+   WHERE task_no = $1`;
 
 /** $1 task_no, $2 commit id, $3 version before it. */
 export const commitDoneStatement = ({ events }: TaskTables): string => `

@@ -40,7 +40,11 @@ import {
 } from './task-store.js';
 
 type OverdueTask = Awaited<ReturnType<VersionedTaskStore['overdue']>>[number];
-interface EventRow { version: number; event: string; bytes: number }
+interface EventRow {
+  version: number;
+  event: string;
+  bytes: number;
+}
 type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
 
 /** Tasks and their event logs in the app's database. */
@@ -219,7 +223,8 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       }
       // Flagged even where it has run out: should we die now, whoever recovers it cancels instead of failing.
       await tx.query(sql.flagCancelStatement(this.tables), [taskNo]);
-      return row.expired ? { outcome: 'abandoned' } : { outcome: 'requested', taskNo, version: row.version };
+      const abandoned = row.expired === true || row.leaseHolder === null;
+      return abandoned ? { outcome: 'abandoned' } : { outcome: 'requested', taskNo, version: row.version };
     }, timeoutMs);
   }
 

@@ -89,6 +89,7 @@ export class InMemoryLeaseStore extends LeaseStore {
   override requestCancel(scope: TaskScope): Promise<void> {
     const lease = this.leases.get(keyOf(scope));
     if (lease) lease.cancelRequested = true;
+    if (lease?.current === null) lease.expiresAt = Math.min(lease.expiresAt, Date.now());
     return Promise.resolve();
   }
 

@@ -2,6 +2,7 @@ import { boundaryOf } from '../effects/boundary.js';
 import type { EffectTurn } from '../effects/effect-store.js';
 import type { FencedTransactions, TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
 import type { EffectCall, EffectContract, EffectHost, TurnEffects } from '../effects/turn-effects.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import type { TurnAbortedError } from '../errors/turn-aborted.error.js';
 import { noTransactions, refuseFlush, Turn } from './turn.js';
@@ -58,8 +59,9 @@ export class CancelingTurn extends Turn implements EffectHost {
   }
 
   override assertHeld(): void {
-    this.turn.checkDeadline();
+    const held = this.turn.checkDeadline();
     if (this.signal.aborted) throw this.signal.reason;
+    if (!held) throw new LeaseLostError(this.taskId, 'it could not be renewed in time');
   }
 
   override async flush(): Promise<void> {

@@ -137,7 +137,6 @@ export class CommitLoop {
   /** Queues a copy of an event. False where the turn has ended and the event changes nothing any more. */
   add(published: TaskEvent): boolean {
     if (this.isSealed) return false;
-    if (published.kind === 'task') this.target.restart?.stated(published.task.artifacts);
     for (const event of this.completed(published)) {
       if (this.canceling && endsOtherwise(stateSetBy(event))) return false;
       const queued = copyEvent(this.target.restart?.apply(event) ?? event);

@@ -4,7 +4,6 @@ import { untilKnown } from '../database/retry.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
-import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
 import type { Heartbeat } from '../leases/heartbeat.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
@@ -14,7 +13,6 @@ import type { Admission, StoredTask, TaskScope, VersionedTaskStore } from '../ta
 import { CommitLoop, type Committed } from './commit-loop.js';
 import type { ContextCodec } from './context-codec.js';
 import type { Admitted, TurnExecution } from './turn-execution.js';
-import type { TurnOptions } from './turn-options.js';
 
 /** How often a follow-up looks whether the turn before it has let go, in ms. */
 const LOOK_INTERVAL_MS = 50;
@@ -35,7 +33,6 @@ export class TurnAdmission {
     /** None where leases are off. */
     private readonly heartbeat: Heartbeat | undefined,
     private readonly codec: ContextCodec,
-    private readonly options: TurnOptions,
   ) {}
 
   /** Recovery builds on turns, so it is introduced after both are made. */
@@ -49,7 +46,6 @@ export class TurnAdmission {
     const admitted =
       preAdmitted ?? (execution.subject.followUp ? await this.admitFollowUp(execution, lease) : undefined);
     this.open(execution, lease, admitted);
-    this.limit(execution);
   }
 
   /** The lease that a turn asks for. */
@@ -127,10 +123,7 @@ export class TurnAdmission {
     const hold = (generation: number, sentAt: number): void => {
       execution.lease = heartbeat?.hold(generation, sentAt, execution);
     };
-    if (admitted?.held) {
-      admitted.held.transferTo(execution);
-      execution.lease = admitted.held;
-    } else if (admitted?.generation !== undefined) hold(admitted.generation, admitted.sentAt);
+    if (admitted?.generation !== undefined && !admitted.held) hold(admitted.generation, admitted.sentAt);
     // A copy, since the loop folds what follows into its own; the first answer shows the task as it was admitted.
     const firstTask = admitted && copyTask(admitted.stored.task);
     execution.loop = new CommitLoop(
@@ -160,16 +153,6 @@ export class TurnAdmission {
     });
     // A claimed lease may have been lost while nobody was there to be told.
     execution.checkDeadline();
-  }
-
-  /** I6: an executor that never settles is stopped all the same. */
-  private limit(execution: TurnExecution): void {
-    const { maxTurnDurationMs } = this.options;
-    if (!Number.isFinite(maxTurnDurationMs)) return;
-    execution.timer = setTimeout(
-      () => execution.abort(new TurnTimeoutError(execution.taskId, maxTurnDurationMs)),
-      maxTurnDurationMs,
-    );
   }
 }
 

@@ -39,6 +39,8 @@ export class TurnConclusion {
     execution.checkDeadline();
     try {
       const handsOver = this.isToBeHandedOver(execution);
+      // Whoever goes on with it would not know how the calls under way came out.
+      if (handsOver) await execution.closeEffects(this.effectsMs);
       // What nobody knows of cannot be handed over: a new task begins with it.
       if (handsOver) loop.begin();
       else await this.finish(execution, outcome);
@@ -105,6 +107,7 @@ export class TurnConclusion {
   private async fail(execution: TurnExecution, text: string): Promise<void> {
     const { taskId, contextId, turnId, subject } = execution;
     const loop = execution.loop!;
+    await execution.closeEffects(this.effectsMs);
     const asked = loop.key && (execution.hasEffects || subject.again) ? loop.key.taskNo : undefined;
     const unresolved =
       asked === undefined
@@ -115,6 +118,11 @@ export class TurnConclusion {
           });
     const evidence = evidenceOf(unresolved);
     loop.add(failed({ taskId, contextId }, text + evidence.text, evidence.metadata));
+  }
+
+  /** A part of the time that a shutdown gives to the ends of its turns. */
+  private get effectsMs(): number {
+    return this.options.cancelTimeoutMs / 2;
   }
 
   /** Stopped by the shutdown of this replica, in the middle of it and not for good. */

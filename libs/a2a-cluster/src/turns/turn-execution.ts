@@ -138,8 +138,10 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   }
 
   override assertHeld(): void {
-    this.checkDeadline();
+    const held = this.checkDeadline();
     if (this.signal.aborted) throw this.signal.reason;
+    // An end that is on its way out stops the signal from aborting, but permits nothing else.
+    if (!held) throw new LeaseLostError(this.taskId, 'it could not be renewed in time');
   }
 
   override async flush(): Promise<void> {
@@ -157,6 +159,14 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
 
   override transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
     return this.services.transactions?.run(this, work, options) ?? Promise.reject(noTransactions(this.taskId));
+  }
+
+  /**
+   * Lets it begin no more effects, and waits for those under way: what is said of the turn's end is then true of them.
+   * Gives up after `timeoutMs`.
+   */
+  closeEffects(timeoutMs: number): Promise<void> {
+    return this.effects.close(timeoutMs);
   }
 
   /** Whether it has asked for outside actions. */

@@ -3,6 +3,7 @@ import type { SendMessageRequest, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
+import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
 import type { MessageReceipt, TaskScope } from '../tasks/task-store.js';
 import type { ExecutorInvoker } from './executor-invoker.js';
 import type { Invocation } from './executor-provider.js';
@@ -65,6 +66,9 @@ export class TurnRunner {
     const { request, callContext } = message;
     const execution = this.create({ kind: 'message', followUp: task !== undefined, ...message });
     execution.preAdmitted = admitted;
+    // It is this turn's from here on, whatever comes between here and its executor.
+    admitted.held?.transferTo(execution);
+    execution.lease = admitted.held;
     const context = new TurnRequestContext(execution, request, callContext, admitted.stored.task, referenceTasks);
     // Nobody waits for its answer.
     execution.opened.promise.catch(() => undefined);
@@ -150,7 +154,8 @@ export class TurnRunner {
   ): Promise<void> {
     this.running.add(execution);
     try {
-      const invocation = await this.invoker.prepare(request);
+      this.limit(execution);
+      const invocation = await unlessAborted(this.invoker.prepare(request), execution.signal);
       const bus = new FencedEventBus(execution, this.options.maxQueuedBytes);
       this.buses.set(execution, { bus, invocation });
       await steps(invocation, bus);
@@ -158,21 +163,31 @@ export class TurnRunner {
       execution.opened.reject(error);
       execution.ended.reject(error);
     } finally {
+      clearTimeout(execution.timer);
       execution.lease?.drop();
-      // One that was claimed for it and that it never came to: it runs out, and is recovered once more.
-      execution.preAdmitted?.held?.drop();
       this.running.delete(execution);
       execution.concluded.resolve();
     }
+  }
+
+  /** I6: an executor that never settles, or is never made, is stopped all the same. */
+  private limit(execution: TurnExecution): void {
+    const { maxTurnDurationMs } = this.options;
+    if (!Number.isFinite(maxTurnDurationMs)) return;
+    execution.timer = setTimeout(
+      () => execution.abort(new TurnTimeoutError(execution.taskId, maxTurnDurationMs)),
+      maxTurnDurationMs,
+    );
   }
 
   /** The holder's side of a cancel: tell the executor, give it a while, and write CANCELED if nobody else did. */
   private async cancelRunning(execution: TurnExecution): Promise<void> {
     const { loop, taskId, contextId, subject } = execution;
     const entry = this.buses.get(execution);
-    if (!loop || !entry) return;
-    loop.canceling = true;
+    if (loop) loop.canceling = true;
     execution.abort(new TaskCanceledError(taskId));
+    // Its executor is still being made: there is nobody to tell.
+    if (!loop || !entry) return;
     let timer: NodeJS.Timeout | undefined;
     const timeout = new Promise<void>((resolve) => (timer = setTimeout(resolve, this.options.cancelTimeoutMs)));
     const cleanUp = this.invoker.cancel(entry.invocation, subject.callContext, entry.bus);
@@ -184,3 +199,13 @@ export class TurnRunner {
 }
 
 const detailOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));
+
+/** The promise's value, unless the signal aborts first. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason as Error);
+    if (signal.aborted) stop();
+    signal.addEventListener('abort', stop, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+  });
+}
