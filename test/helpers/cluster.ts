@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import type { Client } from '@a2a-js/sdk/client';
 import { type ClientOptions, clientFor } from './client.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
@@ -14,6 +15,9 @@ export const LOAD_MS = 10_000;
 export const SLOW_MS = 180_000;
 
 const BOOT_MS = 60_000;
+
+// For every test of a file that works with replicas: a limit is there to end what hangs.
+jest.setTimeout(SLOW_MS);
 
 const ENVIRONMENT: ReplicaEnvironment = {
   A2A_HEARTBEAT_MS: TIMES.heartbeat,
