@@ -77,8 +77,8 @@ describe('The agent card', () => {
     expect(card.name).toBe('for alice');
   });
 
-  test.each(TRANSPORTS)('offers no push, and the push methods say so, over %s', async (transport) => {
-    const capabilities = { pushNotifications: true, streaming: true, extensions: [] };
+  test.each(TRANSPORTS)('that offers no push, and the push methods say so, over %s', async (transport) => {
+    const capabilities = { pushNotifications: false, streaming: true, extensions: [] };
     const app = await fixture.start({
       ...agent,
       cluster: { agentCard: { name: 'n', description: 'd', version: '1', capabilities } },

@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
+import { A2A_CLUSTER_MIGRATIONS } from '../../libs/a2a-cluster/src/a2a-cluster.entities.js';
 import { createTestDatabase, type TestDatabase, type TestDataSourceOptions } from '../helpers/database.js';
 import { createCluster, newScope } from './cluster.fixture.js';
 import { COMPLETED, message, status } from './events.fixture.js';
@@ -113,7 +114,7 @@ describe.each(cases)('The library’s tables %s', (_name, { schema, prefix, opti
   });
 
   it('are gone after down(), with their sequences and indexes', async () => {
-    await dataSource.undoLastMigration();
+    for (const _ of A2A_CLUSTER_MIGRATIONS) await dataSource.undoLastMigration();
     expect(await relations('rSi')).toEqual([]);
     await dataSource.runMigrations();
     expect(await relations('r')).toHaveLength(TABLES.length);

@@ -3,7 +3,7 @@ export const agentCard = {
   name: 'Scripted agent',
   description: 'Does what the text of a message says, one command a line; echoes what is no command.',
   version: '0.1.0',
-  capabilities: { streaming: true, pushNotifications: false, extendedAgentCard: false, extensions: [] },
+  capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: false, extensions: [] },
   defaultInputModes: ['text/plain'],
   defaultOutputModes: ['text/plain'],
   skills: [

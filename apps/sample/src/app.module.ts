@@ -26,6 +26,7 @@ export class AppModule {
           userBuilder: bearerUser,
           leases: config.leases && given({ heartbeatIntervalMs: config.heartbeatMs, ttlMs: config.ttlMs }),
           streams: given({ pollIntervalMs: config.pollMs }),
+          push: { allow: [...config.pushAllow] },
           turns: given({ drainTimeoutMs: config.drainMs, cancelTimeoutMs: config.cancelMs }),
           ...given({ sweeper: sweeperOptions(config), interruptedTaskTimeoutMs: config.interruptedMs }),
         }),

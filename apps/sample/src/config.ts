@@ -26,7 +26,7 @@ export interface ReplicaConfig {
   readonly drainMs: number | undefined;
   readonly cancelMs: number | undefined;
   readonly interruptedMs: number | undefined;
-  /** A2A_PUSH_ALLOW: the networks that push may reach. Read and checked; without effect until the library pushes. */
+  /** A2A_PUSH_ALLOW: the networks that push may reach although they are private, and without TLS. */
   readonly pushAllow: readonly string[];
 }
 

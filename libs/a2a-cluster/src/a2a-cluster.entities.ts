@@ -1,4 +1,5 @@
 import { CreateA2AClusterTables1796000000000 } from './database/migrations/1796000000000-create-a2a-cluster-tables.js';
+import { IndexPushReceiversThatAreDue1797000000000 } from './database/migrations/1797000000000-index-push-receivers-that-are-due.js';
 import { EffectEntity } from './effects/effect.entity.js';
 import { LeaseEntity } from './leases/lease.entity.js';
 import { PushConfigEntity } from './push/push-config.entity.js';
@@ -17,4 +18,4 @@ export const A2A_CLUSTER_ENTITIES = [
 ];
 
 /** The library's migrations, for `migrations` of the app's DataSource. */
-export const A2A_CLUSTER_MIGRATIONS = [CreateA2AClusterTables1796000000000];
+export const A2A_CLUSTER_MIGRATIONS = [CreateA2AClusterTables1796000000000, IndexPushReceiversThatAreDue1797000000000];

@@ -10,6 +10,7 @@ import type { Heartbeat } from './leases/heartbeat.js';
 import type { LeaseStore } from './leases/lease-store.js';
 import type { OpenResponses } from './protocol/open-responses.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
+import type { PushDispatcher } from './push/push-dispatcher.js';
 import type { SweepTrigger } from './recovery/sweep-trigger.js';
 import type { Poller } from './streams/poller.js';
 import type { TaskEventStream } from './streams/task-event-stream.js';
@@ -27,6 +28,7 @@ export interface LifecycleParts {
   runner: TurnRunner;
   watch: LeaseWatch;
   responses: OpenResponses;
+  push: PushDispatcher;
   stream: TaskEventStream;
   poller: Poller;
   leases: LeaseStore;
@@ -66,9 +68,9 @@ export class A2AClusterLifecycle
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    const { poller, heartbeat, sweep, stream, leases, responses } = this.parts;
+    const { poller, heartbeat, sweep, stream, leases, responses, push } = this.parts;
     await sweep?.stop();
-    await Promise.all([poller.stop(), heartbeat?.stop()]);
+    await Promise.all([poller.stop(), heartbeat?.stop(), push.stop()]);
     await stream.close();
     await responses.end();
     await leases.close();

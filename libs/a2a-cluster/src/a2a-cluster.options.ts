@@ -8,6 +8,8 @@ import type { LeaseTimes } from './leases/heartbeat.js';
 import type { AgentCardInput } from './protocol/agent-cards.js';
 import type { GuardInput } from './protocol/controllers.js';
 import { normalizedPath, type TransportPaths } from './protocol/transport-paths.js';
+import type { PushOptions } from './push/push-options.js';
+import { PushTargetGuard } from './push/push-target.guard.js';
 import { userFromRequest } from './protocol/user-builder.js';
 import type { SweeperOptions } from './recovery/sweeper-options.js';
 import { type ContextCodec, defaultContextCodec } from './turns/context-codec.js';
@@ -76,6 +78,11 @@ export interface A2AClusterOptions {
    * 5 000, maxQueuedBytes 64 MiB, messageIdWindowMs 5 min.
    */
   turns?: Partial<TurnOptions> & { messageIdWindowMs?: number };
+  /**
+   * Push notifications; the agent card says whether there are any (`capabilities.pushNotifications`). Defaults: allow none,
+   * timeoutMs 10 000, maxAttempts 10, backoffMs 1 000, maxConcurrentDeliveries 256.
+   */
+  push?: Partial<PushOptions>;
   /** After how long a task that waits for its client is ended FAILED. Default: never. */
   interruptedTaskTimeoutMs?: number;
   /** Who calls. Default: what guards and middleware left in `req.user`. */
@@ -94,11 +101,12 @@ export interface A2AClusterOptionsFactory {
 }
 
 /** The options with every default in place. */
-export interface ResolvedOptions extends Omit<A2AClusterOptions, 'leases' | 'sweeper' | 'streams' | 'turns'> {
+export interface ResolvedOptions extends Omit<A2AClusterOptions, 'leases' | 'sweeper' | 'streams' | 'turns' | 'push'> {
   leases: LeaseTimes | false;
   sweeper: SweeperOptions | false;
   streams: { pollIntervalMs: number; notify: boolean; retentionMs: number };
   turns: TurnOptions & { messageIdWindowMs: number };
+  push: PushOptions;
   userBuilder: UserBuilder;
   ownerResolver: OwnerResolver;
   contextCodec: ContextCodec;
@@ -124,6 +132,7 @@ export function resolveOptions(given: A2AClusterOptions): ResolvedOptions {
     sweeper: options.leases !== false && { ...SWEEPER_DEFAULTS, ...given_(options.sweeper) },
     streams: { ...STREAM_DEFAULTS, ...given_(options.streams) },
     turns: { ...TURN_DEFAULTS, ...given_(options.turns) },
+    push: { ...PUSH_DEFAULTS, ...given_(options.push) },
     userBuilder: options.userBuilder ?? userFromRequest,
     ownerResolver: options.ownerResolver ?? resolveUserScope,
     contextCodec: options.contextCodec ?? defaultContextCodec,
@@ -166,6 +175,10 @@ const TURN_DEFAULTS: ResolvedOptions['turns'] = {
   maxQueuedBytes: 64 * 1024 * 1024,
   messageIdWindowMs: 5 * 60_000,
 };
+/** A receiver that is down is given up after about a quarter of an hour. */
+const PUSH_DEFAULTS: PushOptions = {
+  ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
+};
 const TRANSPORT_DEFAULTS: TransportPaths = {
   jsonRpc: '/a2a/jsonrpc',
   rest: '/a2a/rest',
@@ -179,7 +192,7 @@ function given_<T extends object>(options: T | undefined): { [K in keyof T]?: Ex
 }
 
 function check(options: ResolvedOptions): void {
-  const { leases, sweeper, streams, turns, interruptedTaskTimeoutMs } = options;
+  const { leases, sweeper, streams, turns, push, interruptedTaskTimeoutMs } = options;
   checkCard(options);
   if (leases) {
     requireDuration('leases.heartbeatIntervalMs', leases.heartbeatIntervalMs);
@@ -210,7 +223,20 @@ function check(options: ResolvedOptions): void {
   requireDuration('turns.cancelTimeoutMs', turns.cancelTimeoutMs);
   requireWhole('turns.maxQueuedBytes', turns.maxQueuedBytes, 1, Number.MAX_SAFE_INTEGER);
   requireWhole('turns.messageIdWindowMs', turns.messageIdWindowMs, 0, MAX_TIMER_MS);
+  checkPush(push);
   if (interruptedTaskTimeoutMs !== undefined) requireDuration('interruptedTaskTimeoutMs', interruptedTaskTimeoutMs);
+}
+
+function checkPush({ allow, timeoutMs, maxAttempts, backoffMs, maxConcurrentDeliveries }: PushOptions): void {
+  try {
+    new PushTargetGuard(allow);
+  } catch {
+    throw ClusterOptionsError.rule('push.allow', allow, "it must be a list of networks such as '10.0.0.0/8'");
+  }
+  requireDuration('push.timeoutMs', timeoutMs);
+  requireWhole('push.maxAttempts', maxAttempts, 1, 1_000);
+  requireDuration('push.backoffMs', backoffMs);
+  requireWhole('push.maxConcurrentDeliveries', maxConcurrentDeliveries, 1, 10_000);
 }
 
 function checkCard({ agentCard, publicUrl }: ResolvedOptions): void {

@@ -6,10 +6,16 @@ import { AgentCards } from './protocol/agent-cards.js';
 import { a2aBodyParser } from './protocol/body-parser.js';
 import { ClusterRequestHandler } from './protocol/cluster.request-handler.js';
 import { OpenResponses } from './protocol/open-responses.js';
+import { PushReceivers } from './protocol/push-receivers.js';
 import { TaskCancellation } from './protocol/task-cancellation.js';
 import { globalPrefix, prefixOf, TransportEndpoints } from './protocol/transport-endpoints.js';
 import { TurnAnswers } from './protocol/turn-answers.js';
+import { PushClient } from './push/push-client.js';
+import { PushConfigStore } from './push/push-config-store.js';
+import { PushDispatcher } from './push/push-dispatcher.js';
+import { PushTargetGuard } from './push/push-target.guard.js';
 import { AbandonedTurnRecovery } from './recovery/abandoned-turn.recovery.js';
+import { Poller } from './streams/poller.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
 import { scopeResolver } from './tasks/task-scope.js';
 import { VersionedTaskStore } from './tasks/task-store.js';
@@ -53,6 +59,25 @@ export function protocolProviders(): Provider[] {
         ),
       [LEASED_TASKS, TaskEventStream, TurnAdmission, TurnRunner, AbandonedTurnRecovery, RESOLVED_OPTIONS],
     ),
+    provide(PushTargetGuard, ({ push }: ResolvedOptions) => new PushTargetGuard(push.allow), [RESOLVED_OPTIONS]),
+    provide(
+      PushDispatcher,
+      (
+        configs: PushConfigStore,
+        tasks: VersionedTaskStore,
+        guard: PushTargetGuard,
+        stream: TaskEventStream,
+        poller: Poller,
+        { push }: ResolvedOptions,
+      ) => new PushDispatcher(configs, tasks, new PushClient(guard, push.timeoutMs), push, stream, poller),
+      [PushConfigStore, VersionedTaskStore, PushTargetGuard, TaskEventStream, Poller, RESOLVED_OPTIONS],
+    ),
+    provide(
+      PushReceivers,
+      (cards: AgentCards, configs: PushConfigStore, dispatcher: PushDispatcher, guard: PushTargetGuard) =>
+        new PushReceivers(cards, configs, dispatcher, guard),
+      [AgentCards, PushConfigStore, PushDispatcher, PushTargetGuard],
+    ),
     provide(
       A2A_REQUEST_HANDLER,
       (
@@ -61,6 +86,7 @@ export function protocolProviders(): Provider[] {
         stream: TaskEventStream,
         runner: TurnRunner,
         cancellation: TaskCancellation,
+        push: PushReceivers,
         { ownerResolver, validateInputModes, turns, streams }: ResolvedOptions,
       ) =>
         new ClusterRequestHandler(
@@ -72,9 +98,9 @@ export function protocolProviders(): Provider[] {
             new TurnAnswers(tasks, stream, streams.pollIntervalMs),
             cancellation,
           ] as const),
-          ...([scopeResolver(ownerResolver), validateInputModes, turns.messageIdWindowMs] as const),
+          ...([scopeResolver(ownerResolver), validateInputModes, turns.messageIdWindowMs, push] as const),
         ),
-      [AgentCards, LEASED_TASKS, TaskEventStream, TurnRunner, TaskCancellation, RESOLVED_OPTIONS],
+      [AgentCards, LEASED_TASKS, TaskEventStream, TurnRunner, TaskCancellation, PushReceivers, RESOLVED_OPTIONS],
     ),
     provide(
       TransportEndpoints,

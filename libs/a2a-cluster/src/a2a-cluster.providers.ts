@@ -20,6 +20,8 @@ import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
 import { transportControllers } from './protocol/controllers.js';
 import { OpenResponses } from './protocol/open-responses.js';
+import { PushConfigStore } from './push/push-config-store.js';
+import { PushDispatcher } from './push/push-dispatcher.js';
 import { AbandonedTaskSweeper } from './recovery/abandoned-task.sweeper.js';
 import { SweepTrigger } from './recovery/sweep-trigger.js';
 import { EventRetention } from './streams/event-retention.js';
@@ -38,7 +40,7 @@ import { turnProviders } from './a2a-cluster.turn-providers.js';
 /** The dynamic module: what is in `extras` decides its shape, all else is decided when the options are there. */
 export function clusterModule(definition: DynamicModule, extras: A2AClusterStaticOptions): DynamicModule {
   const parts = staticParts(extras);
-  const stores = [LeaseStore, VersionedTaskStore, TaskEventStream, EffectStore];
+  const stores = [LeaseStore, VersionedTaskStore, TaskEventStream, EffectStore, PushConfigStore];
   return {
     ...definition,
     global: extras.isGlobal ?? false,
@@ -108,6 +110,7 @@ const LIFECYCLE_PARTS = {
   runner: TurnRunner,
   watch: LeaseWatch,
   responses: OpenResponses,
+  push: PushDispatcher,
   stream: TaskEventStream,
   poller: Poller,
   leases: LeaseStore,

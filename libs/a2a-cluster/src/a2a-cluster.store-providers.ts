@@ -16,6 +16,9 @@ import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
 import { LeaseEntity } from './leases/lease.entity.js';
 import { TypeOrmLeaseStore } from './leases/typeorm-lease-store.js';
+import { NoPushConfigStore } from './push/no-push-config-store.js';
+import { PushConfigStore } from './push/push-config-store.js';
+import { TypeOrmPushConfigStore } from './push/typeorm-push-config-store.js';
 import { PushConfigEntity } from './push/push-config.entity.js';
 import { EventRetention } from './streams/event-retention.js';
 import { Poller } from './streams/poller.js';
@@ -65,6 +68,14 @@ export function storeProviders(): Provider[] {
       [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
     ),
     provide(LEASED_TASKS, leasedTasks, [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS]),
+    provide(
+      PushConfigStore,
+      (tasks: VersionedTaskStore, { agentId }: StaticParts) =>
+        tasks instanceof TypeOrmTaskStore
+          ? new TypeOrmPushConfigStore(tasks.database, tables(tasks.database), agentId)
+          : new NoPushConfigStore(),
+      [VersionedTaskStore, STATIC_OPTIONS],
+    ),
     provide(
       EffectStore,
       (tasks: VersionedTaskStore, leases: LeaseStore) =>

@@ -20,6 +20,7 @@ export {
   type CreateOptions,
   type FoundTask,
   type MessageReceipt,
+  type PushReceiver,
   type StoredTask,
   type TaskScope,
   VersionedTaskStore,
@@ -56,6 +57,15 @@ export type {
 } from './effects/turn-effects.js';
 export type { TransactionOptions, TransactionWork } from './effects/fenced-transactions.js';
 export { EFFECTS_METADATA_KEY, type UnresolvedEffect } from './effects/unresolved-effects.js';
+
+export {
+  type ClaimedPush,
+  type PushClaimRequest,
+  PushConfigStore,
+  type PushProgress,
+  type PushRegistration,
+} from './push/push-config-store.js';
+export type { PushOptions } from './push/push-options.js';
 
 export { AbandonedTaskSweeper, type SweepResult } from './recovery/abandoned-task.sweeper.js';
 export { RECOVERY_METADATA_KEY, type RecoveryOutcome } from './recovery/abandoned-turn.recovery.js';

@@ -45,13 +45,13 @@ describe('AgentCards', () => {
     expect(() => new AgentCards(input, undefined, undefined, never)).not.toThrow();
   });
 
-  test('promise streaming unless told otherwise, and never push', async () => {
+  test('promise streaming unless told otherwise, and push only where told', async () => {
     const capabilities = { ...AgentCard.fromJSON({ capabilities: {} }).capabilities!, pushNotifications: true };
     const plain = await new AgentCards(input, undefined, undefined, at('https://x.test')).card();
     expect(plain.capabilities).toMatchObject({ streaming: true, pushNotifications: false, extensions: [] });
     const given = { ...input, capabilities: { ...capabilities, streaming: false } };
     const card = await new AgentCards(given, undefined, undefined, at('https://x.test')).card();
-    expect(card.capabilities).toMatchObject({ streaming: false, pushNotifications: false });
+    expect(card.capabilities).toMatchObject({ streaming: false, pushNotifications: true });
   });
 
   test('are signed, the extended one too', async () => {

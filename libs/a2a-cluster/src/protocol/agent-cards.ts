@@ -44,8 +44,7 @@ function completed(
   endpoints: { publicUrl: string | undefined; prefixOf: (path: string) => string; transports: TransportPaths },
 ): AgentCard {
   const card: AgentCard = { ...AgentCard.fromJSON({}), ...input };
-  // Push notifications are not offered, whatever the card says: a client must not wait for what never comes.
-  const capabilities = { streaming: true, extensions: [], ...input.capabilities, pushNotifications: false };
+  const capabilities = { streaming: true, pushNotifications: false, extensions: [], ...input.capabilities };
   const supportedInterfaces = input.supportedInterfaces?.length ? input.supportedInterfaces : interfaces(endpoints);
   return { ...card, capabilities, supportedInterfaces };
 }

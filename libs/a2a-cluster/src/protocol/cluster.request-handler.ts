@@ -3,8 +3,11 @@ import { Logger } from '@nestjs/common';
 import type {
   AgentCard,
   CancelTaskRequest,
+  DeleteTaskPushNotificationConfigRequest,
   GetExtendedAgentCardRequest,
+  GetTaskPushNotificationConfigRequest,
   GetTaskRequest,
+  ListTaskPushNotificationConfigsRequest,
   ListTaskPushNotificationConfigsResponse,
   ListTasksRequest,
   ListTasksResponse,
@@ -18,17 +21,17 @@ import type {
 import {
   A2AError,
   ExtendedAgentCardNotConfiguredError,
-  PushNotificationNotSupportedError,
   TaskNotFoundError,
   UnsupportedOperationError,
 } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
+import { encodeConfig } from '../push/push-config.codec.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { toStreamResponse } from '../tasks/task-event.js';
 import type { ScopeResolver } from '../tasks/task-scope.js';
 import { isTerminal, stateName } from '../tasks/task-states.js';
-import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import type { PushReceiver, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
 import { receiptOf } from '../turns/message-fingerprint.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
@@ -43,6 +46,7 @@ import {
   withHistory,
 } from './request-validation.js';
 import { outsideResponse, paced } from './response-flow.js';
+import type { PushReceivers } from './push-receivers.js';
 import type { TaskCancellation } from './task-cancellation.js';
 import type { Repetition, TurnAnswers } from './turn-answers.js';
 
@@ -60,6 +64,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     private readonly scopeOf: ScopeResolver,
     private readonly validateInputModes: boolean,
     private readonly messageIdWindowMs: number,
+    private readonly push: PushReceivers,
   ) {}
 
   getAgentCard(): Promise<AgentCard> {
@@ -141,20 +146,49 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     });
   }
 
-  createTaskPushNotificationConfig(): Promise<TaskPushNotificationConfig> {
-    return Promise.reject(new PushNotificationNotSupportedError());
+  createTaskPushNotificationConfig(
+    params: TaskPushNotificationConfig,
+    context: ServerCallContext,
+  ): Promise<TaskPushNotificationConfig> {
+    return this.answer(async () => {
+      const { taskNo, task } = await this.requireForPush(params.taskId, context);
+      return this.push.create(taskNo, this.push.registration(params, task.id, context));
+    });
   }
 
-  getTaskPushNotificationConfig(): Promise<TaskPushNotificationConfig> {
-    return Promise.reject(new PushNotificationNotSupportedError());
+  getTaskPushNotificationConfig(
+    params: GetTaskPushNotificationConfigRequest,
+    context: ServerCallContext,
+  ): Promise<TaskPushNotificationConfig> {
+    return this.answer(async () => {
+      const { taskNo, task } = await this.requireForPush(params.taskId, context);
+      return this.push.get(taskNo, task.id, params.id);
+    });
   }
 
-  listTaskPushNotificationConfigs(): Promise<ListTaskPushNotificationConfigsResponse> {
-    return Promise.reject(new PushNotificationNotSupportedError());
+  listTaskPushNotificationConfigs(
+    params: ListTaskPushNotificationConfigsRequest,
+    context: ServerCallContext,
+  ): Promise<ListTaskPushNotificationConfigsResponse> {
+    return this.answer(async () => {
+      const { taskNo } = await this.requireForPush(params.taskId, context);
+      return { configs: await this.push.list(taskNo), nextPageToken: '' };
+    });
   }
 
-  deleteTaskPushNotificationConfig(): Promise<void> {
-    return Promise.reject(new PushNotificationNotSupportedError());
+  deleteTaskPushNotificationConfig(
+    params: DeleteTaskPushNotificationConfigRequest,
+    context: ServerCallContext,
+  ): Promise<void> {
+    return this.answer(async () => {
+      const { taskNo } = await this.requireForPush(params.taskId, context);
+      await this.push.delete(taskNo, requireId('The push notification config id', params.id));
+    });
+  }
+
+  private async requireForPush(taskId: string, context: ServerCallContext): Promise<StoredTask> {
+    await this.push.requireSupport();
+    return this.require(taskId, context);
   }
 
   /** Checks a message and starts its turn. */
@@ -179,8 +213,24 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       ...params,
       message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },
     };
-    const turn = { scope, contextId, callContext: context, request, receipt, task, referenceTasks };
-    return outsideResponse(() => this.runner.start(turn));
+    const push = await this.receiverOf(params, scope.taskId, context);
+    const turn = { scope, contextId, callContext: context, request, receipt, push, task, referenceTasks };
+    const execution = outsideResponse(() => this.runner.start(turn));
+    if (push) void execution.opened.promise.then(() => this.push.registered()).catch(() => undefined);
+    return execution;
+  }
+
+  /** The push receiver that a message brings with it. */
+  private async receiverOf(
+    { configuration }: SendMessageRequest,
+    taskId: string,
+    context: ServerCallContext,
+  ): Promise<PushReceiver | undefined> {
+    const given = configuration?.taskPushNotificationConfig;
+    if (!given) return undefined;
+    await this.push.requireSupport();
+    const { config, wireVersion } = this.push.registration(given, taskId, context);
+    return { configId: config.id, config: encodeConfig(config), wireVersion };
   }
 
   private async referenceTasks(ids: string[], context: ServerCallContext): Promise<Task[] | undefined> {

@@ -1,7 +1,8 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Column, Entity, Index, PrimaryColumn } from 'typeorm';
 
 /** A push receiver of a task, and how far along the task's log it has been told. */
 @Entity({ name: 'a2a_push_configs' })
+@Index(['claimedUntil'], { where: 'failed IS NULL' })
 export class PushConfigEntity {
   @PrimaryColumn({ name: 'task_no', type: 'bigint' })
   taskNo!: string;
@@ -20,6 +21,7 @@ export class PushConfigEntity {
   @Column({ name: 'delivered_version', type: 'integer' })
   deliveredVersion!: number;
 
+  /** When it may be claimed: the end of a claim, the time of a retry, 'infinity' once it has been told the end. */
   @Column({ name: 'claimed_until', type: 'timestamp with time zone', nullable: true })
   claimedUntil!: Date | null;
 

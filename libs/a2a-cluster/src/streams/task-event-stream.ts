@@ -24,6 +24,9 @@ export abstract class TaskEventStream {
   /** Registers for wake-ups from elsewhere. They are hints: losing one costs at most the poll interval. */
   abstract onWakeup(listener: WakeupListener): void;
 
+  /** Registers for what this replica itself commits. */
+  abstract onCommitted(listener: (taskNo: number) => void): void;
+
   /** Aborts when the streams are closed: followers are given what this replica has committed, and nothing more. */
   abstract readonly closed: AbortSignal;
 

@@ -25,6 +25,7 @@ export interface WakeupOptions {
 export class TypeOrmTaskEventStream extends TaskEventStream {
   private readonly followed = new Map<number, FollowedTask>();
   private readonly listeners: WakeupListener[] = [];
+  private readonly commitListeners: ((taskNo: number) => void)[] = [];
   private readonly channel: NotifyChannel | undefined;
   private readonly closing = new AbortController();
 
@@ -94,6 +95,11 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
       task.wake();
     }
     this.channel?.send(taskNo);
+    for (const listener of this.commitListeners) listener(taskNo);
+  }
+
+  override onCommitted(listener: (taskNo: number) => void): void {
+    this.commitListeners.push(listener);
   }
 
   override changed(taskNo: number): void {

@@ -70,13 +70,16 @@ export const decideStatement = (tables: TaskTables): string => `
  * nothing else either: all hangs on the receipt and the task. Of two runs of one message the second waits for the first
  * one's receipt and then finds it.
  * $1 tenant, $2 owner, $3 task id, $4 agent, $5 context id, $6 state, $7 state_version, $8 snapshot, $9 events,
- * $10 commit id; with a lease kind, turn id, holder, ttl, request, context; with a receipt message id, hash, window.
+ * $10 commit id; with a lease kind, turn id, holder, ttl, request, context; with a receipt message id, hash, window; with
+ * a push receiver config id, config, wire version.
  */
 export const createStatement = (
   tables: TaskTables,
-  { leased, receipted }: { leased: boolean; receipted: boolean },
+  { leased, receipted, pushed }: { leased: boolean; receipted: boolean; pushed: boolean },
 ): string => {
-  const { tasks, events, leases } = tables;
+  const { tasks, events, leases, pushConfigs } = tables;
+  const receiptAt = leased ? 17 : 11;
+  const pushAt = receiptAt + (receipted ? 3 : 0);
   const columns = `tenant, owner, task_id, agent, context_id, state, state_since, state_version, version, snapshot,
                           snapshot_version`;
   const values = `$1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, cardinality($9::text[]), $8,
@@ -84,7 +87,7 @@ export const createStatement = (
   return `
   WITH ${
     receipted
-      ? `${firstReceipt(tables, leased ? 17 : 11)}, t AS (
+      ? `${firstReceipt(tables, receiptAt)}, t AS (
     INSERT INTO ${tasks} (task_no, ${columns})
     OVERRIDING SYSTEM VALUE
     SELECT r.task_no, ${values} FROM r`
@@ -100,6 +103,13 @@ export const createStatement = (
     INSERT INTO ${leases} (${leaseColumns})
     SELECT task_no, $4, $11, $12::uuid, 0, $13, 1, ${leaseExpiry('$14')}, $15, $16, NULL FROM t
     RETURNING generation
+  ), `
+      : ''
+  }${
+    pushed
+      ? `p AS (
+    INSERT INTO ${pushConfigs} (task_no, config_id, config, wire_version, delivered_version)
+    SELECT task_no, $${pushAt}, $${pushAt + 1}, $${pushAt + 2}, 0 FROM t
   ), `
       : ''
   }e AS (
@@ -176,6 +186,18 @@ export const flagCancelStatement = ({ leases }: TaskTables): string => `
      SET cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()),
          expires_at = CASE WHEN holder IS NULL THEN least(expires_at, clock_timestamp()) ELSE expires_at END
    WHERE task_no = $1`;
+
+/**
+ * A push receiver that comes with a follow-up, under its task's lock. One that is there keeps its place in the log; one
+ * that was given up, or is through, is due again.
+ * $1 task_no, $2 config id, $3 config, $4 wire version, $5 version.
+ */
+export const savePushStatement = ({ pushConfigs }: Pick<TaskTables, 'pushConfigs'>): string => `
+  INSERT INTO ${pushConfigs} AS p (task_no, config_id, config, wire_version, delivered_version)
+  VALUES ($1, $2, $3, $4, $5)
+  ON CONFLICT (task_no, config_id) DO UPDATE
+     SET config = EXCLUDED.config, wire_version = EXCLUDED.wire_version, attempts = 0, failed = NULL,
+         claimed_until = CASE WHEN p.failed IS NULL AND p.claimed_until < 'infinity' THEN p.claimed_until END`;
 
 /** $1 task_no, $2 commit id, $3 version before it. */
 export const commitDoneStatement = ({ events }: TaskTables): string => `

@@ -32,6 +32,15 @@ export interface MessageReceipt {
   windowMs: number;
 }
 
+/** A push receiver that comes with a message. */
+export interface PushReceiver {
+  configId: string;
+  /** JSON of the TaskPushNotificationConfig. */
+  config: string;
+  /** The protocol version that it is to be told in. */
+  wireVersion: string;
+}
+
 /** What ties one write to one attempt at writing it. */
 export interface WriteOptions {
   /** Bound of the call in ms, so that a write does not outlive the lease that permits it. */
@@ -49,6 +58,8 @@ export interface CreateOptions extends WriteOptions {
   lease?: LeaseRequest;
   /** Remembers the message in the same transaction. */
   receipt?: MessageReceipt;
+  /** Registers a push receiver in the same transaction: it is told everything from the Task on. */
+  push?: PushReceiver;
 }
 
 /** What a first commit made. */
@@ -80,6 +91,8 @@ export interface AdmitOptions extends WriteOptions {
   again?: boolean;
   /** Remembers the message in the same transaction. */
   receipt?: MessageReceipt;
+  /** Registers a push receiver in the same transaction: it is told what comes after the message. */
+  push?: PushReceiver;
 }
 
 /** What became of a follow-up's message. */

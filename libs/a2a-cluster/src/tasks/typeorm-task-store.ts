@@ -81,15 +81,18 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   override async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
     const { tenant, owner, taskId } = scope;
-    const { lease, receipt, commitId, contextId, snapshot, timeoutMs } = options;
+    const { lease, receipt, push, commitId, contextId, snapshot, timeoutMs } = options;
     const { state, stateVersion } = lastStatus(events, 0);
     const [made] = await this.database.query<{ taskNo: string; generation?: string }>(
-      sql.createStatement(this.tables, { leased: lease !== undefined, receipted: receipt !== undefined }),
+      sql.createStatement(this.tables, {
+        ...{ leased: lease !== undefined, receipted: receipt !== undefined, pushed: push !== undefined },
+      }),
       [
         ...[tenant, owner, taskId, this.agent, contextId, state ?? stateName(0), stateVersion ?? 0],
         ...[snapshot, events.map(encodeEvent), commitId],
         ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
         ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
+        ...(push ? [push.configId, push.config, push.wireVersion] : []),
       ],
       timeoutMs,
     );
@@ -166,7 +169,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     scope: TaskScope,
     message: Message,
     lease: LeaseRequest | undefined,
-    { turnId = lease?.turnId ?? randomUUID(), again, receipt, timeoutMs }: AdmitOptions = {},
+    { turnId = lease?.turnId ?? randomUUID(), again, receipt, push, timeoutMs }: AdmitOptions = {},
   ): Promise<Admission> {
     return this.database.transaction<Admission>(async (tx) => {
       const row = await this.lockAndRead(tx, scope);
@@ -200,6 +203,10 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       if (version === undefined) throw new ConcurrentTaskModificationError(scope.taskId, row.version);
       const generation = lease && (await this.acquire(tx, taskNo, version, lease));
       if (receipt) await this.remember(tx, scope, receipt, taskNo);
+      if (push) {
+        const { configId, config, wireVersion } = push;
+        await tx.query(sql.savePushStatement(this.tables), [taskNo, configId, config, wireVersion, version]);
+      }
       return { outcome: 'admitted', generation, stored: { ...stored, version, task: applyEvent(stored.task, event) } };
     }, timeoutMs);
   }

@@ -59,6 +59,11 @@ export class InMemoryTaskEventStream extends TaskEventStream {
     this.listeners.push(listener);
   }
 
+  /** The store tells everybody of every change: that is a wake-up. */
+  override onCommitted(listener: (taskNo: number) => void): void {
+    this.onWakeup((taskNos) => taskNos?.forEach(listener));
+  }
+
   override close(): Promise<void> {
     this.tasks.changes.off('change', this.hear);
     this.closing.abort();

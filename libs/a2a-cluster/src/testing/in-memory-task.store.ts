@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import { randomUUID } from 'node:crypto';
 import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
 import { type OwnerResolver, resolveUserScope, type ServerCallContext } from '@a2a-js/sdk/server';
+import { decodeConfig } from '../push/push-config.codec.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
@@ -21,9 +22,11 @@ import {
   type CreateOptions,
   type FoundTask,
   type MessageReceipt,
+  type PushReceiver,
   type StoredTask,
   VersionedTaskStore,
 } from '../tasks/task-store.js';
+import { InMemoryPushConfigStore } from './in-memory-push-config.store.js';
 
 interface Entry {
   version: number;
@@ -48,6 +51,8 @@ interface Row {
 export class InMemoryTaskStore extends VersionedTaskStore {
   /** Emits `change` with a task's number after each write. */
   readonly changes = new EventEmitter().setMaxListeners(0);
+  /** The push receivers of these tasks. */
+  readonly pushConfigs = new InMemoryPushConfigStore((taskNo) => this.rows[taskNo - 1]?.log.length ?? 0);
   private readonly rows: Row[] = [];
   private readonly receipts = new Map<string, { taskNo: number; at: number }>();
   private readonly seen = new WeakMap<ServerCallContext, Map<string, number>>();
@@ -73,7 +78,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
 
   override create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
     return attempt(() => {
-      const { commitId, contextId, receipt } = options;
+      const { commitId, contextId, receipt, push } = options;
       const existing = this.row(scope);
       if (existing?.log[0]?.commitId === commitId) {
         return { taskNo: existing.taskNo, version: events.length, generation: undefined };
@@ -86,6 +91,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
       this.rows.push(row);
       this.write(row, events, commitId);
       if (receipt) this.remember(scope, receipt, taskNo);
+      if (push) this.receive(taskNo, push, 0);
       return { taskNo, version: events.length, generation: undefined };
     });
   }
@@ -110,7 +116,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
     scope: TaskScope,
     message: Message,
     _lease: unknown,
-    { turnId = randomUUID(), again, receipt }: AdmitOptions = {},
+    { turnId = randomUUID(), again, receipt, push }: AdmitOptions = {},
   ): Promise<Admission> {
     return attempt<Admission>(() => {
       const row = this.row(scope);
@@ -128,6 +134,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
       const userMessage = { ...message, contextId, taskId: scope.taskId };
       this.write(row, [{ kind: 'userMessage', userMessage }], turnId);
       if (receipt) this.remember(scope, receipt, row.taskNo);
+      if (push) this.receive(row.taskNo, push, row.log.length);
       return { outcome: 'admitted', generation: undefined, stored: found(row)! };
     });
   }
@@ -262,6 +269,10 @@ export class InMemoryTaskStore extends VersionedTaskStore {
   private repeated(scope: TaskScope, receipt: MessageReceipt): number | undefined {
     const known = this.receipts.get(receiptKey(scope, receipt));
     return known && known.at > Date.now() - receipt.windowMs ? known.taskNo : undefined;
+  }
+
+  private receive(taskNo: number, { config, wireVersion }: PushReceiver, version: number): void {
+    this.pushConfigs.register(taskNo, { config: decodeConfig(config), wireVersion }, version);
   }
 
   private remember(scope: TaskScope, receipt: MessageReceipt, taskNo: number): void {

@@ -12,7 +12,7 @@ import { beginTask, expandTaskEvent } from '../tasks/expand-task-event.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import type { MessageReceipt, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import type { MessageReceipt, PushReceiver, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { Deferred } from './deferred.js';
 
 /** A snapshot is renewed once the log behind it is as long as it is, and not before this. */
@@ -32,6 +32,8 @@ export interface CommitTarget {
   lease: LeaseRequest | undefined;
   /** By what a repetition of the message of a new task is recognised. */
   receipt: MessageReceipt | undefined;
+  /** A push receiver that came with the message of a new task. */
+  push?: PushReceiver | undefined;
   /** The task that a follow-up was admitted to. */
   admitted?: { stored: StoredTask; generation: number | undefined };
   /** A turn that is run again begins its artifacts anew. */
@@ -277,10 +279,17 @@ export class CommitLoop {
     attempt: { commitId: string; ends: boolean; snapshot: string | undefined; timeoutMs: number },
   ): Promise<number> {
     const { commitId, ends, snapshot } = attempt;
-    const { scope, contextId, lease, receipt } = this.target;
+    const { scope, contextId, lease, receipt, push } = this.target;
     const bound = Number.isFinite(attempt.timeoutMs) ? { timeoutMs: Math.ceil(attempt.timeoutMs) } : {};
     if (this.taskNo === undefined) {
-      const options = { contextId, commitId, snapshot: snapshot ?? '', ...(receipt && { receipt }), ...bound };
+      const options = {
+        contextId,
+        commitId,
+        snapshot: snapshot ?? '',
+        ...(receipt && { receipt }),
+        ...(push && { push }),
+        ...bound,
+      };
       const made = await this.tasks.create(scope, events, { ...options, ...(lease && !ends && { lease }) });
       this.taskNo = made.taskNo;
       this.version = made.version;

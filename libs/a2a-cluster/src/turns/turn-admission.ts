@@ -108,9 +108,9 @@ export class TurnAdmission {
 
   /** One try, repeated where its answer was lost: by the turn id the store finds what it has done. */
   private tryAdmit(execution: TurnExecution, lease: LeaseRequest | undefined): Promise<Admission> {
-    const { scope, request, receipt } = execution.subject;
+    const { scope, request, receipt, push } = execution.subject;
     const message = request!.message!;
-    const options = { turnId: execution.turnId, ...(receipt && { receipt }) };
+    const options = { turnId: execution.turnId, ...(receipt && { receipt }), ...(push && { push }) };
     const sentAt = performance.now();
     const giveUpAt = this.heartbeat?.deadlineFrom(sentAt) ?? sentAt;
     return untilKnown((again) => this.tasks.admit(scope, message, lease, { ...options, again }), giveUpAt);
@@ -118,7 +118,7 @@ export class TurnAdmission {
 
   /** Opens the way into the event log and starts to keep the lease alive. */
   private open(execution: TurnExecution, lease: LeaseRequest | undefined, admitted: Admitted | undefined): void {
-    const { scope, contextId, request, receipt, kind, again } = execution.subject;
+    const { scope, contextId, request, receipt, push, kind, again } = execution.subject;
     const { heartbeat } = this;
     const hold = (generation: number, sentAt: number): void => {
       execution.lease = heartbeat?.hold(generation, sentAt, execution);
@@ -128,7 +128,7 @@ export class TurnAdmission {
     const firstTask = admitted && copyTask(admitted.stored.task);
     execution.loop = new CommitLoop(
       {
-        ...{ scope, contextId, userMessage: request?.message, lease, receipt, restart: again?.restart },
+        ...{ scope, contextId, userMessage: request?.message, lease, receipt, push, restart: again?.restart },
         ...(admitted && { admitted }),
       },
       this.tasks,

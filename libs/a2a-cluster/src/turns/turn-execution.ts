@@ -18,7 +18,7 @@ import { TurnUsageError } from '../errors/turn-usage.error.js';
 import type { HeldLease, LeaseHolder } from '../leases/heartbeat.js';
 import type { TurnKind } from '../leases/lease-store.js';
 import type { ArtifactRestart } from '../tasks/artifact-restart.js';
-import type { MessageReceipt, StoredTask, TaskScope } from '../tasks/task-store.js';
+import type { MessageReceipt, PushReceiver, StoredTask, TaskScope } from '../tasks/task-store.js';
 import type { CommitLoop } from './commit-loop.js';
 import { Deferred } from './deferred.js';
 import { CancelingTurn } from './canceling-turn.js';
@@ -43,6 +43,8 @@ export interface TurnSubject {
   request: SendMessageRequest | undefined;
   /** By what a repetition of the message is recognised. */
   receipt: MessageReceipt | undefined;
+  /** A push receiver that came with the message. */
+  push?: PushReceiver | undefined;
   /** A follow-up, to a task that is there. */
   followUp: boolean;
   /** A turn that is run again, and what it begins its artifacts with. */

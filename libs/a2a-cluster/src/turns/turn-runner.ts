@@ -4,7 +4,7 @@ import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
-import type { MessageReceipt, TaskScope } from '../tasks/task-store.js';
+import type { MessageReceipt, PushReceiver, TaskScope } from '../tasks/task-store.js';
 import type { ExecutorInvoker } from './executor-invoker.js';
 import type { Invocation } from './executor-provider.js';
 import { FencedEventBus } from './fenced-event-bus.js';
@@ -21,6 +21,7 @@ export interface MessageTurn {
   callContext: ServerCallContext;
   request: SendMessageRequest;
   receipt: MessageReceipt | undefined;
+  push?: PushReceiver | undefined;
   /** The task it is a follow-up to, as it was looked up. */
   task: Task | undefined;
   referenceTasks: Task[] | undefined;

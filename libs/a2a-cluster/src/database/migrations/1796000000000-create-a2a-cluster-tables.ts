@@ -1,5 +1,6 @@
-import type { DataSource, MigrationInterface, QueryRunner } from 'typeorm';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Table } from 'typeorm';
+import { tableNaming } from './table-naming.js';
 
 type Columns = ConstructorParameters<typeof Table>[0];
 
@@ -11,21 +12,16 @@ export class CreateA2AClusterTables1796000000000 implements MigrationInterface {
   readonly name = 'CreateA2AClusterTables1796000000000';
 
   async up(queryRunner: QueryRunner): Promise<void> {
-    const named = naming(queryRunner.connection);
+    const named = tableNaming(queryRunner.connection);
     for (const table of TABLES) await queryRunner.createTable(new Table({ ...table, name: named(table.name ?? '') }));
     // Renewals change no indexed column: with room on the page they are heap-only updates.
     await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, named('a2a_task_leases'))} SET (fillfactor = 50)`);
   }
 
   async down(queryRunner: QueryRunner): Promise<void> {
-    const named = naming(queryRunner.connection);
+    const named = tableNaming(queryRunner.connection);
     for (const table of [...TABLES].reverse()) await queryRunner.dropTable(named(table.name ?? ''));
   }
-}
-
-function naming({ options }: DataSource): (name: string) => string {
-  const { schema } = options as { schema?: string };
-  return (name) => `${schema ? `${schema}.` : ''}${options.entityPrefix ?? ''}${name}`;
 }
 
 function quoted({ connection }: QueryRunner, path: string): string {

@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto';
+import { validateHeaderValue } from 'node:http';
+import { TaskPushNotificationConfig } from '@a2a-js/sdk';
+import { PushNotificationNotSupportedError, RequestMalformedError, TaskNotFoundError } from '@a2a-js/sdk/errors';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import type { PushConfigStore, PushRegistration } from '../push/push-config-store.js';
+import type { PushDispatcher } from '../push/push-dispatcher.js';
+import type { PushTargetGuard } from '../push/push-target.guard.js';
+import type { AgentCards } from './agent-cards.js';
+import { checkId } from './request-validation.js';
+
+/** What a call without a version speaks, by the protocol. */
+const LEGACY_VERSION = '0.3';
+
+const MAX_URL_LENGTH = 2_048;
+
+/** The protocol's operations on push receivers. Whose task it is has been seen to before. */
+export class PushReceivers {
+  constructor(
+    private readonly cards: AgentCards,
+    private readonly configs: PushConfigStore,
+    private readonly dispatcher: PushDispatcher,
+    private readonly guard: PushTargetGuard,
+  ) {}
+
+  /** Throws PushNotificationNotSupportedError where the card does not offer it. */
+  async requireSupport(): Promise<void> {
+    const { capabilities } = await this.cards.card();
+    if (!capabilities?.pushNotifications) throw new PushNotificationNotSupportedError();
+  }
+
+  /** A receiver as it will be kept, of a call or of a message's configuration. Throws RequestMalformedError. */
+  registration(
+    given: TaskPushNotificationConfig,
+    taskId: string,
+    { requestedVersion }: ServerCallContext,
+  ): PushRegistration {
+    this.check(given);
+    const id = given.id || idOf(given);
+    return { config: { ...given, id, taskId }, wireVersion: requestedVersion || LEGACY_VERSION };
+  }
+
+  async create(taskNo: number, registration: PushRegistration): Promise<TaskPushNotificationConfig> {
+    await this.configs.save(taskNo, registration);
+    this.dispatcher.registered();
+    return registration.config;
+  }
+
+  async get(taskNo: number, taskId: string, configId: string): Promise<TaskPushNotificationConfig> {
+    const config = (await this.configs.list(taskNo)).find(({ id }) => id === configId);
+    if (config) return config;
+    throw new TaskNotFoundError(`Task ${taskId} has no push notification config ${JSON.stringify(configId)}.`);
+  }
+
+  list(taskNo: number): Promise<TaskPushNotificationConfig[]> {
+    return this.configs.list(taskNo);
+  }
+
+  delete(taskNo: number, configId: string): Promise<void> {
+    return this.configs.delete(taskNo, configId);
+  }
+
+  /** A receiver came with a message that is being stored. */
+  registered(): void {
+    this.dispatcher.registered();
+  }
+
+  private check({ id, url, token, authentication }: TaskPushNotificationConfig): void {
+    if (id) checkId('the push notification config id', id);
+    // URL would quietly leave control characters out.
+    const usable = url.length <= MAX_URL_LENGTH && !/[\0-\x20\x7f]/.test(url) && URL.canParse(url);
+    const target = usable ? new URL(url) : undefined;
+    if (!target || !/^https?:$/.test(target.protocol)) {
+      throw new RequestMalformedError('The URL of the push notification config is no http(s) URL.');
+    }
+    if (target.username || target.password) {
+      throw new RequestMalformedError(
+        'The URL of the push notification config holds credentials: use its authentication instead.',
+      );
+    }
+    const refusal = this.guard.refusalOfUrl(target);
+    if (refusal) throw new RequestMalformedError(`Push to ${target.host} is not allowed: ${refusal}.`);
+    for (const secret of [token, authentication?.scheme, authentication?.credentials]) checkHeader(secret ?? '');
+  }
+}
+
+/** The same receiver, registered twice without an id of its own, is one: a retried call adds none. */
+function idOf(config: TaskPushNotificationConfig): string {
+  const { url, token, authentication } = TaskPushNotificationConfig.toJSON(config) as TaskPushNotificationConfig;
+  const text = JSON.stringify([url, token, authentication]);
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}
+
+/** What could not be sent is refused when it is registered, without being repeated. */
+function checkHeader(value: string): void {
+  try {
+    validateHeaderValue('authorization', value);
+  } catch {
+    throw new RequestMalformedError('The token or authentication of the push notification config fits no HTTP header.');
+  }
+}

@@ -1,0 +1,63 @@
+/** The tables that the push statements name. */
+export interface PushTables {
+  tasks: string;
+  pushConfigs: string;
+}
+
+/** To the microsecond, and back the same: by it a claim is told from every other. */
+const mark = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
+/**
+ * A receiver that is there keeps its place in the log. One that was given up, or is through, is due again.
+ * $1 task_no, $2 config id, $3 config, $4 wire version.
+ */
+export const saveStatement = ({ tasks, pushConfigs }: PushTables): string => `
+  INSERT INTO ${pushConfigs} AS p (task_no, config_id, config, wire_version, delivered_version)
+  SELECT t.task_no, $2, $3, $4, t.version FROM ${tasks} AS t WHERE t.task_no = $1
+  ON CONFLICT (task_no, config_id) DO UPDATE
+     SET config = EXCLUDED.config, wire_version = EXCLUDED.wire_version, attempts = 0, failed = NULL,
+         claimed_until = CASE WHEN p.failed IS NULL AND p.claimed_until < 'infinity' THEN p.claimed_until END`;
+
+/** $1 task_no. */
+export const listStatement = ({ pushConfigs }: PushTables): string => `
+  SELECT config FROM ${pushConfigs} WHERE task_no = $1 ORDER BY config_id`;
+
+/** $1 task_no, $2 config id. */
+export const deleteStatement = ({ pushConfigs }: PushTables): string => `
+  DELETE FROM ${pushConfigs} WHERE task_no = $1 AND config_id = $2`;
+
+/**
+ * Receivers alone, SKIP LOCKED: two dispatchers never get the same one. One that has been told the end of its task is
+ * due at 'infinity', where the index leaves it alone.
+ * $1 agent, $2 limit, $3 ms, $4 whether those whose last try failed; `only`: $5 task numbers.
+ */
+export const claimStatement = ({ tasks, pushConfigs }: PushTables, only: boolean): string => `
+  WITH due AS MATERIALIZED (
+    SELECT p.task_no, p.config_id
+      FROM ${pushConfigs} AS p JOIN ${tasks} AS t ON t.task_no = p.task_no
+     WHERE p.failed IS NULL AND (p.claimed_until IS NULL OR p.claimed_until <= (SELECT clock_timestamp()))
+       AND t.agent = $1 AND p.delivered_version < t.version AND (p.attempts > 0) = $4${
+         only ? '\n       AND p.task_no = ANY($5::bigint[])' : ''
+       }
+     ORDER BY p.claimed_until NULLS FIRST
+     LIMIT $2
+       FOR UPDATE OF p SKIP LOCKED
+  )
+  UPDATE ${pushConfigs} AS x
+     SET claimed_until = clock_timestamp() + $3::double precision * interval '1 millisecond'
+    FROM due
+   WHERE x.task_no = due.task_no AND x.config_id = due.config_id
+  RETURNING x.task_no AS "taskNo", x.config, x.wire_version AS "wireVersion",
+            x.delivered_version AS "deliveredVersion", x.attempts, ${mark('x.claimed_until')} AS claim`;
+
+/**
+ * Only by whoever holds the claim. The cursor only grows.
+ * $1 task_no, $2 config id, $3 claim, $4 version, $5 attempts, $6 ms until it is due or null for never, $7 why it failed.
+ */
+export const progressStatement = ({ pushConfigs }: PushTables): string => `
+  UPDATE ${pushConfigs}
+     SET delivered_version = greatest(delivered_version, $4::integer), attempts = $5::integer, failed = $7,
+         claimed_until = CASE WHEN $6::double precision IS NULL THEN 'infinity'
+                              ELSE clock_timestamp() + $6::double precision * interval '1 millisecond' END
+   WHERE task_no = $1 AND config_id = $2 AND claimed_until = $3::timestamptz
+  RETURNING ${mark('claimed_until')} AS claim`;

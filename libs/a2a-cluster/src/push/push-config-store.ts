@@ -1,0 +1,65 @@
+import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
+
+/** A receiver as it is registered. */
+export interface PushRegistration {
+  /** With its id; the store keeps it as it is. */
+  config: TaskPushNotificationConfig;
+  /** The protocol version of the call that registered it, which is the one it is told in. */
+  wireVersion: string;
+}
+
+/** A receiver that is behind its task's log, and this replica's to tell for a while. */
+export interface ClaimedPush extends PushRegistration {
+  taskNo: number;
+  /** The last version that it has taken. */
+  deliveredVersion: number;
+  /** Failures in a row. */
+  attempts: number;
+  /** Tells this claim from every other. */
+  claim: string;
+}
+
+/** Which receivers to claim. */
+export interface PushClaimRequest {
+  limit: number;
+  /** How long they stay claimed, in ms. */
+  claimMs: number;
+  /** Only receivers whose last notification was taken (`false`), or not (`true`). */
+  retries: boolean;
+  /** Only of these tasks. */
+  taskNos?: readonly number[];
+}
+
+/** Where a claimed receiver stands. */
+export interface PushProgress {
+  deliveredVersion: number;
+  attempts: number;
+  /** In how many ms it may be claimed again: the time of the next try, or of a claim that goes on. `Infinity`: never. */
+  againInMs: number;
+  /** Why it is given up. */
+  failed?: string;
+}
+
+/**
+ * Push receivers, beside their tasks. The event log is the outbox: a receiver is a cursor on it, and nothing is written
+ * for an event. Provide your own under this class as the token (`extraProviders`) to replace it.
+ */
+export abstract class PushConfigStore {
+  /**
+   * Registers a receiver, which is told what comes after the task's present version. One that is registered already is
+   * changed, and told again if it was given up; it goes on where it stands.
+   */
+  abstract save(taskNo: number, registration: PushRegistration): Promise<void>;
+
+  /** The receivers of a task, in order of their ids. */
+  abstract list(taskNo: number): Promise<TaskPushNotificationConfig[]>;
+
+  /** Removes a receiver; one that is not there is no error. */
+  abstract delete(taskNo: number, configId: string): Promise<void>;
+
+  /** Takes receivers that are behind and due: of several callers exactly one gets each. */
+  abstract claim(request: PushClaimRequest): Promise<ClaimedPush[]>;
+
+  /** Records where a claimed receiver stands. The claim's new mark; undefined where it is somebody else's by now. */
+  abstract progress(claimed: ClaimedPush, progress: PushProgress): Promise<string | undefined>;
+}

@@ -1,0 +1,185 @@
+import { Logger } from '@nestjs/common';
+import type { Poller } from '../streams/poller.js';
+import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { levelingEvents } from '../tasks/expand-task-event.js';
+import { stateSetBy, toStreamResponse, type VersionedTaskEvent } from '../tasks/task-event.js';
+import { isTerminal } from '../tasks/task-states.js';
+import type { VersionedTaskStore } from '../tasks/task-store.js';
+import type { PushAnswer, PushClient } from './push-client.js';
+import type { ClaimedPush, PushConfigStore, PushProgress } from './push-config-store.js';
+import { needsTask, pushNotification } from './push-notification.js';
+import type { PushOptions } from './push-options.js';
+
+const PAGE_EVENTS = 100;
+
+/** How often a delivery that goes on records where it stands, in ms: what a crash has told twice at most. */
+const RECORD_MS = 1_000;
+
+const MAX_BACKOFF_MS = 300_000;
+
+/** Retries never take more than this part of the deliveries at once: receivers that are well go first. */
+const RETRY_SHARE = 0.5;
+
+const BATCH = 100;
+
+/** Wake-ups are gathered for this long, in ms: an agent that streams wakes many times a second. */
+const GATHER_MS = 50;
+
+/** For how long after the last sign of a receiver wake-ups are heeded, in ms: an app without any is not asked for. */
+const ACTIVE_MS = 60_000;
+
+/**
+ * Tells receivers what happened to their tasks: reads the log from where each of them stands, and posts event after event.
+ * Every replica runs one; a receiver is told by whoever has claimed it, at least once, and in order.
+ */
+export class PushDispatcher {
+  private readonly logger = new Logger('A2AClusterPush');
+  private readonly stopping = new AbortController();
+  private readonly running = new Set<Promise<void>>();
+  private retrying = 0;
+  private round: Promise<void> | undefined;
+  private gathering: NodeJS.Timeout | undefined;
+  private activeUntil = 0;
+
+  constructor(
+    private readonly configs: PushConfigStore,
+    private readonly tasks: VersionedTaskStore,
+    private readonly client: PushClient,
+    private readonly options: PushOptions,
+    stream: TaskEventStream,
+    poller: Poller,
+  ) {
+    poller.register(() => this.claimDue());
+    stream.onWakeup(() => this.wake());
+    stream.onCommitted(() => this.wake());
+  }
+
+  /** A receiver was registered here: what it is to be told is looked for without waiting for the poll. */
+  registered(): void {
+    this.activeUntil = performance.now() + ACTIVE_MS;
+    this.wake();
+  }
+
+  /** Claims what is due and tells it; resolves when that is done. */
+  async runOnce(): Promise<void> {
+    await this.claimDue();
+    while (this.running.size > 0) await Promise.all(this.running);
+  }
+
+  /** Claims nothing more, and gives back what is not told yet. */
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    clearTimeout(this.gathering);
+    await this.round?.catch(() => undefined);
+    while (this.running.size > 0) await Promise.all(this.running);
+    this.client.close();
+  }
+
+  private wake(): void {
+    if (this.gathering || this.stopping.signal.aborted || performance.now() >= this.activeUntil) return;
+    this.gathering = setTimeout(() => {
+      this.gathering = undefined;
+      void this.claimDue().catch(() => undefined); // the poll looks again, and says so
+    }, GATHER_MS);
+  }
+
+  private claimDue(): Promise<void> {
+    this.round ??= this.claimAll().finally(() => (this.round = undefined));
+    return this.round;
+  }
+
+  private async claimAll(): Promise<void> {
+    for (const retries of [false, true]) {
+      for (let limit = this.free(retries); limit > 0; limit = this.free(retries)) {
+        const claimed = await this.configs.claim({ limit, claimMs: this.claimMs, retries });
+        for (const push of claimed) this.start(push, retries);
+        if (claimed.length < limit) break;
+      }
+    }
+  }
+
+  private free(retries: boolean): number {
+    if (this.stopping.signal.aborted) return 0;
+    const { maxConcurrentDeliveries: most } = this.options;
+    const free = most - this.running.size;
+    return Math.min(BATCH, free, retries ? Math.max(1, Math.floor(most * RETRY_SHARE)) - this.retrying : free);
+  }
+
+  /** One notification may take its time-out, and progress is recorded between two of them. */
+  private get claimMs(): number {
+    return 2 * this.options.timeoutMs + 5 * RECORD_MS;
+  }
+
+  private start(push: ClaimedPush, retries: boolean): void {
+    this.activeUntil = performance.now() + ACTIVE_MS;
+    if (retries) this.retrying += 1;
+    const delivery = this.deliver(push)
+      .catch((error: unknown) => this.logger.warn(`A push delivery broke off, and is taken up again: ${String(error)}`))
+      .finally(() => {
+        this.running.delete(delivery);
+        if (retries) this.retrying -= 1;
+        // Something may have come meanwhile, or have waited for a free place.
+        this.wake();
+      });
+    this.running.add(delivery);
+  }
+
+  /** Tells one receiver what it does not know, until it is level with the log or does not take it. */
+  private async deliver(push: ClaimedPush): Promise<void> {
+    const at = { ...push };
+    let recordedAt = performance.now();
+    for (;;) {
+      const events = await this.next(at.taskNo, at.deliveredVersion);
+      if (events.length === 0) return void (await this.record(at, { againInMs: 0 }));
+      for (const { version, event } of events) {
+        const answer = await this.tell(at, event);
+        if (!answer.taken) return this.failed(at, answer);
+        at.deliveredVersion = version;
+        at.attempts = 0;
+        if (isTerminal(stateSetBy(event) ?? 0)) return void (await this.record(at, { againInMs: Infinity }));
+        if (performance.now() - recordedAt < RECORD_MS) continue;
+        const claim = await this.record(at, { againInMs: this.claimMs });
+        if (claim === undefined) return; // somebody else's by now, who tells what we may have told
+        at.claim = claim;
+        recordedAt = performance.now();
+      }
+    }
+  }
+
+  private async tell(push: ClaimedPush, event: VersionedTaskEvent['event']): Promise<PushAnswer> {
+    const response = toStreamResponse(event);
+    if (!response) return { taken: true };
+    const task = needsTask(push) ? (await this.tasks.findByNo(push.taskNo))?.task : undefined;
+    return this.client.post(pushNotification(push, response, task), this.stopping.signal);
+  }
+
+  private async failed(push: ClaimedPush, { reason, gone }: Extract<PushAnswer, { taken: false }>): Promise<void> {
+    // Stopped by us: that is no failure of the receiver's.
+    if (this.stopping.signal.aborted) return void (await this.record(push, { againInMs: 0 }));
+    const attempts = push.attempts + 1;
+    const { maxAttempts, backoffMs } = this.options;
+    const over = gone || attempts >= maxAttempts;
+    if (over) this.logger.warn(`Gave up a push receiver of task number ${push.taskNo}: ${reason}.`);
+    const backoff = Math.min(backoffMs * 2 ** (attempts - 1), MAX_BACKOFF_MS) * (1 - Math.random() / 2);
+    await this.record({ ...push, attempts }, over ? { againInMs: Infinity, failed: reason } : { againInMs: backoff });
+  }
+
+  private record(push: ClaimedPush, progress: Pick<PushProgress, 'againInMs' | 'failed'>): Promise<string | undefined> {
+    const { deliveredVersion, attempts } = push;
+    return this.configs.progress(push, { deliveredVersion, attempts, ...progress });
+  }
+
+  /** The events behind a version; where the log has lost them, what brings the receiver level. */
+  private async next(taskNo: number, version: number): Promise<VersionedTaskEvent[]> {
+    const events = await this.tasks.readEvents(taskNo, version, PAGE_EVENTS);
+    if (events[0]?.version === version + 1) return events;
+    const stored = await this.tasks.findByNo(taskNo);
+    if (!stored || stored.version <= version) return [];
+    const leveling = levelingEvents(stored.task);
+    return leveling.map((event, at) => ({
+      version: at + 1 < leveling.length ? version : stored.version,
+      event,
+      bytes: 0,
+    }));
+  }
+}

@@ -1,0 +1,106 @@
+import { BlockList, isIP } from 'node:net';
+
+/** What a push may not reach unless it is allowed: this host, private and link-local networks, and what is no host. */
+const REFUSED_IPV4 = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16', // link-local, and the clouds' metadata
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+];
+
+/** Transition addresses among them: what they lead to depends on the network in between. */
+const REFUSED_IPV6 = [
+  '::/96',
+  '64:ff9b:1::/48',
+  '100::/64',
+  '2001::/23',
+  '2001:db8::/32',
+  '2002::/16',
+  '3fff::/20',
+  '5f00::/16',
+  'fc00::/7',
+  'fe80::/10',
+  'fec0::/10',
+  'ff00::/8',
+];
+
+/** A network of the allow-list that is none. */
+export class NetworkFormatError extends Error {
+  override readonly name = 'NetworkFormatError';
+}
+
+/**
+ * Decides where push may go, by the address that is really connected to: a name says nothing, and may lead elsewhere
+ * at the next look. What is allowed may be private, and may be spoken to without TLS.
+ */
+export class PushTargetGuard {
+  private readonly refused = blockList([...REFUSED_IPV4, ...REFUSED_IPV6]);
+  private readonly allowed: BlockList;
+  private readonly allowsAny: boolean;
+
+  /** @param allow networks such as `10.0.0.0/8`. Throws {@link NetworkFormatError}. */
+  constructor(allow: readonly string[]) {
+    this.allowed = blockList(allow);
+    this.allowsAny = allow.length > 0;
+  }
+
+  /** Why this address must not be connected to; undefined where it may be. */
+  refusal(address: string, protocol: string): string | undefined {
+    const plain = unwrapped(address);
+    const family = isIP(plain);
+    if (family === 0) return 'it has no IP address';
+    const type = family === 4 ? 'ipv4' : 'ipv6';
+    if (this.allowed.check(plain, type)) return undefined;
+    if (this.refused.check(plain, type)) return 'it leads into a private or reserved network (push.allow)';
+    return protocol === 'https:' ? undefined : 'only https is allowed there (push.allow)';
+  }
+
+  /** What can be told of a URL without looking its name up. */
+  refusalOfUrl({ protocol, hostname }: URL): string | undefined {
+    const host = hostname.replace(/^\[|\]$/g, '');
+    if (isIP(host) !== 0) return this.refusal(host, protocol);
+    return protocol === 'https:' || this.allowsAny ? undefined : 'only https is allowed (push.allow)';
+  }
+}
+
+/** The IPv4 address inside of one that is mapped (::ffff:) or translated (64:ff9b::/96): that is where it leads. */
+function unwrapped(address: string): string {
+  const host = address.replace(/%.*$/, ''); // the zone of a link-local address
+  if (isIP(host) !== 6) return host;
+  const groups = expanded(host);
+  const prefix = groups.slice(0, 6).join(':');
+  if (prefix !== '0:0:0:0:0:ffff' && prefix !== '64:ff9b:0:0:0:0') return host;
+  const [high = 0, low = 0] = groups.slice(6).map((group) => Number.parseInt(group, 16));
+  return [high >> 8, high & 255, low >> 8, low & 255].join('.');
+}
+
+/** The eight groups of an IPv6 address, without leading zeros. */
+function expanded(address: string): string[] {
+  // URL knows all the ways to write one, and gives the one canonical form, without dots.
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [head = '', tail] = canonical.split('::');
+  const [before, after] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
+  if (tail === undefined) return before!;
+  return [...before!, ...Array<string>(8 - before!.length - after!.length).fill('0'), ...after!];
+}
+
+function blockList(networks: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const network of networks) {
+    const [, address = '', bits = ''] = /^([^/]+)\/(\d{1,3})$/.exec(network) ?? [];
+    const family = isIP(address);
+    if (family === 0 || Number(bits) > (family === 4 ? 32 : 128)) throw new NetworkFormatError(network);
+    list.addSubnet(address, Number(bits), family === 4 ? 'ipv4' : 'ipv6');
+  }
+  return list;
+}

@@ -1,0 +1,58 @@
+import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
+import type { ClusterDatabase } from '../database/cluster-database.js';
+import { decodeConfig, encodeConfig } from './push-config.codec.js';
+import {
+  claimStatement,
+  deleteStatement,
+  listStatement,
+  progressStatement,
+  type PushTables,
+  saveStatement,
+} from './push-config-statements.js';
+import {
+  type ClaimedPush,
+  PushConfigStore,
+  type PushClaimRequest,
+  type PushProgress,
+  type PushRegistration,
+} from './push-config-store.js';
+
+type ClaimedRow = Omit<ClaimedPush, 'taskNo' | 'config'> & { taskNo: string; config: string };
+
+/** Receivers in the app's database, beside its tasks. */
+export class TypeOrmPushConfigStore extends PushConfigStore {
+  constructor(
+    private readonly database: ClusterDatabase,
+    private readonly tables: PushTables,
+    private readonly agent: string,
+  ) {
+    super();
+  }
+
+  override async save(taskNo: number, { config, wireVersion }: PushRegistration): Promise<void> {
+    await this.database.query(saveStatement(this.tables), [taskNo, config.id, encodeConfig(config), wireVersion]);
+  }
+
+  override async list(taskNo: number): Promise<TaskPushNotificationConfig[]> {
+    const rows = await this.database.query<{ config: string }>(listStatement(this.tables), [taskNo]);
+    return rows.map(({ config }) => decodeConfig(config));
+  }
+
+  override async delete(taskNo: number, configId: string): Promise<void> {
+    await this.database.query(deleteStatement(this.tables), [taskNo, configId]);
+  }
+
+  override async claim({ limit, claimMs, retries, taskNos }: PushClaimRequest): Promise<ClaimedPush[]> {
+    const params = [this.agent, limit, claimMs, retries, ...(taskNos ? [taskNos] : [])];
+    const rows = await this.database.query<ClaimedRow>(claimStatement(this.tables, taskNos !== undefined), params);
+    return rows.map(({ taskNo, config, ...row }) => ({ ...row, taskNo: Number(taskNo), config: decodeConfig(config) }));
+  }
+
+  override async progress(claimed: ClaimedPush, progress: PushProgress): Promise<string | undefined> {
+    const { deliveredVersion, attempts, againInMs, failed = null } = progress;
+    const due = againInMs === Infinity ? null : againInMs;
+    const params = [claimed.taskNo, claimed.config.id, claimed.claim, deliveredVersion, attempts, due, failed];
+    const [row] = await this.database.query<{ claim: string }>(progressStatement(this.tables), params);
+    return row?.claim;
+  }
+}

@@ -1,0 +1,75 @@
+import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
+import {
+  type ClaimedPush,
+  PushConfigStore,
+  type PushClaimRequest,
+  type PushProgress,
+  type PushRegistration,
+} from '../push/push-config-store.js';
+
+interface Entry extends PushRegistration {
+  taskNo: number;
+  deliveredVersion: number;
+  attempts: number;
+  /** When it is due, by this process's clock; also tells one claim from another. */
+  dueAt: number;
+  claim: number;
+  failed: string | undefined;
+}
+
+/** Push receivers in the memory of this process: for tests. They belong to the tasks of one in-memory task store. */
+export class InMemoryPushConfigStore extends PushConfigStore {
+  private readonly entries = new Map<string, Entry>();
+  private lastClaim = 0;
+
+  constructor(private readonly versionOf: (taskNo: number) => number) {
+    super();
+  }
+
+  override save(taskNo: number, registration: PushRegistration): Promise<void> {
+    this.register(taskNo, registration, this.versionOf(taskNo));
+    return Promise.resolve();
+  }
+
+  /** Registers a receiver that is told what comes after a version. */
+  register(taskNo: number, { config, wireVersion }: PushRegistration, deliveredVersion: number): void {
+    const before = this.entries.get(keyOf(taskNo, config.id));
+    this.entries.set(keyOf(taskNo, config.id), {
+      ...{ taskNo, config: structuredClone(config), wireVersion, attempts: 0, failed: undefined, claim: 0 },
+      ...{ dueAt: 0, deliveredVersion: before?.deliveredVersion ?? deliveredVersion },
+    });
+  }
+
+  override list(taskNo: number): Promise<TaskPushNotificationConfig[]> {
+    const found = [...this.entries.values()].filter((entry) => entry.taskNo === taskNo);
+    const configs = found.map(({ config }) => structuredClone(config));
+    return Promise.resolve(configs.sort((one, other) => (one.id < other.id ? -1 : 1)));
+  }
+
+  override delete(taskNo: number, configId: string): Promise<void> {
+    this.entries.delete(keyOf(taskNo, configId));
+    return Promise.resolve();
+  }
+
+  override claim({ limit, claimMs, retries }: PushClaimRequest): Promise<ClaimedPush[]> {
+    const now = Date.now();
+    const due = [...this.entries.values()]
+      .filter(({ failed, dueAt }) => failed === undefined && dueAt <= now)
+      .filter(({ taskNo, deliveredVersion }) => deliveredVersion < this.versionOf(taskNo))
+      .filter(({ attempts }) => attempts > 0 === retries)
+      .slice(0, limit);
+    for (const entry of due) Object.assign(entry, { dueAt: now + claimMs, claim: ++this.lastClaim });
+    return Promise.resolve(due.map((entry) => ({ ...entry, claim: String(entry.claim) })));
+  }
+
+  override progress(claimed: ClaimedPush, progress: PushProgress): Promise<string | undefined> {
+    const entry = this.entries.get(keyOf(claimed.taskNo, claimed.config.id));
+    if (String(entry?.claim) !== claimed.claim) return Promise.resolve(undefined);
+    const { deliveredVersion, attempts, againInMs, failed } = progress;
+    const claim = ++this.lastClaim;
+    Object.assign(entry!, { deliveredVersion, attempts, failed, claim, dueAt: Date.now() + againInMs });
+    return Promise.resolve(String(claim));
+  }
+}
+
+const keyOf = (taskNo: number, configId: string): string => `${taskNo} ${configId}`;

@@ -1,0 +1,160 @@
+import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
+import { PushClient } from '../../libs/a2a-cluster/src/push/push-client.js';
+import { PushDispatcher } from '../../libs/a2a-cluster/src/push/push-dispatcher.js';
+import type { PushOptions } from '../../libs/a2a-cluster/src/push/push-options.js';
+import { PushTargetGuard } from '../../libs/a2a-cluster/src/push/push-target.guard.js';
+import { TypeOrmPushConfigStore } from '../../libs/a2a-cluster/src/push/typeorm-push-config-store.js';
+import { PushReceiver } from '../helpers/push-receiver.js';
+import { eventually } from '../helpers/wait.js';
+import { type Replica, useCluster } from './cluster.fixture.js';
+import { artifact, COMPLETED, status } from './events.fixture.js';
+
+const CLAIM = { limit: 100, claimMs: 60_000, retries: false };
+
+const OPTIONS: PushOptions = {
+  ...{ allow: ['127.0.0.0/8'], timeoutMs: 2_000, maxAttempts: 3, backoffMs: 10, maxConcurrentDeliveries: 256 },
+};
+
+const registration = (url: string, id = 'hook') => ({
+  config: { tenant: '', id, taskId: '', url, token: '', authentication: undefined } as TaskPushNotificationConfig,
+  wireVersion: '1.0',
+});
+
+describe('Push receivers', () => {
+  const cluster = useCluster();
+  const dispatchers: PushDispatcher[] = [];
+
+  afterEach(async () => {
+    await Promise.all(dispatchers.splice(0).map((dispatcher) => dispatcher.stop()));
+  });
+
+  const storeOf = ({ database, tables }: Replica): TypeOrmPushConfigStore =>
+    new TypeOrmPushConfigStore(database, tables, 'default');
+
+  function dispatcherOf(replica: Replica, options: Partial<PushOptions> = {}): PushDispatcher {
+    const settings = { ...OPTIONS, ...options };
+    const client = new PushClient(new PushTargetGuard(settings.allow), settings.timeoutMs);
+    const { tasks, stream, poller } = replica;
+    const dispatcher = new PushDispatcher(storeOf(replica), tasks, client, settings, stream, poller);
+    dispatchers.push(dispatcher);
+    return dispatcher;
+  }
+
+  interface Row {
+    delivered: number;
+    attempts: number;
+    failed: string | null;
+    due: string;
+  }
+
+  const rows = (): Promise<Row[]> =>
+    cluster.db.query(
+      `SELECT delivered_version AS delivered, attempts, failed, claimed_until::text AS due
+         FROM a2a_push_configs ORDER BY task_no, config_id`,
+    );
+
+  /** A task with a receiver that has been told nothing of its events after the first. */
+  async function behind(replica: Replica, url = 'https://example.com/', id?: string) {
+    const running = await replica.working();
+    await storeOf(replica).save(running.taskNo, registration(url, id));
+    running.loop.add(artifact(running.scope, 'a1'));
+    await running.turn.flush();
+    return running;
+  }
+
+  it('O48 of many dispatchers each receiver has one, and none that is level', async () => {
+    const replicas = [cluster.replica(), cluster.replica(), cluster.replica()];
+    await behind(replicas[0]!);
+    await behind(replicas[0]!);
+    const { taskNo } = await replicas[0]!.working();
+    await storeOf(replicas[0]!).save(taskNo, registration('https://example.com/'));
+    const claims = await Promise.all(replicas.map((replica) => storeOf(replica).claim(CLAIM)));
+    expect(claims.flat()).toHaveLength(2);
+    expect(new Set(claims.flat().map((claimed) => claimed.taskNo)).size).toBe(2);
+    expect(await storeOf(replicas[0]!).claim(CLAIM)).toEqual([]);
+  });
+
+  it('O48 a claim that has run out is taken over, and its first owner records nothing any more', async () => {
+    const [a, b] = [storeOf(cluster.replica()), storeOf(cluster.replica())];
+    await behind(cluster.replica());
+    const [first] = await a.claim({ ...CLAIM, claimMs: 0 });
+    const [second] = await b.claim(CLAIM);
+    expect(second).toMatchObject({ taskNo: first!.taskNo, deliveredVersion: 1 });
+    const level = { deliveredVersion: 2, attempts: 0, againInMs: 0 };
+    expect(await a.progress(first!, level)).toBeUndefined();
+    expect(await rows()).toMatchObject([{ delivered: 1 }]);
+    expect(await b.progress(second!, level)).toBeDefined();
+    expect(await b.claim(CLAIM)).toEqual([]);
+  });
+
+  it('one that is registered again keeps its place, and one that was given up is due again', async () => {
+    const replica = cluster.replica();
+    const { taskNo } = await behind(replica);
+    const store = storeOf(replica);
+    const [claimed] = await store.claim(CLAIM);
+    await store.progress(claimed!, { deliveredVersion: 1, attempts: 3, againInMs: Infinity, failed: 'down' });
+    expect(await store.claim(CLAIM)).toEqual([]);
+    await store.save(taskNo, registration('https://example.org/'));
+    expect(await store.claim(CLAIM)).toMatchObject([{ deliveredVersion: 1, attempts: 0 }]);
+  });
+
+  it('I5 nothing is written for an event: a receiver is one row that is written a few times', async () => {
+    const replica = cluster.replica();
+    const receiver = await PushReceiver.start();
+    const { scope, loop, turn } = await behind(replica, receiver.url());
+    for (let chunk = 0; chunk < 300; chunk += 1) loop.add(artifact(scope, 'a1', `${chunk}`, true));
+    loop.add(status(scope, COMPLETED));
+    await turn.flush();
+    const before = await writes();
+    await dispatcherOf(replica).runOnce();
+    expect(receiver.seen()).toHaveLength(302);
+    expect((await writes()) - before).toBeLessThan(20);
+    expect(await rows()).toMatchObject([{ delivered: 303, due: 'infinity' }]);
+  });
+
+  it('a thousand receivers that are dead do not hold up one that is well', async () => {
+    const replica = cluster.replica();
+    const receiver = await PushReceiver.start();
+    const silent = await PushReceiver.start();
+    silent.answer = () => undefined;
+    const { taskNo, scope, loop, turn } = await behind(replica, receiver.url());
+    await cluster.db.query(
+      `INSERT INTO a2a_push_configs (task_no, config_id, config, wire_version, delivered_version, attempts)
+       SELECT $1, 'dead' || n, $2, '1.0', 1, 1 FROM generate_series(1, 1000) AS n`,
+      [taskNo, JSON.stringify({ url: silent.url(), id: 'dead' })],
+    );
+    const dispatcher = dispatcherOf(replica, { maxConcurrentDeliveries: 20 });
+    const round = dispatcher.runOnce();
+    await receiver.until(() => receiver.seen().length === 1);
+    loop.add(status(scope, COMPLETED));
+    await turn.flush();
+    dispatcher.registered();
+    await receiver.until(() => receiver.seen().includes('status COMPLETED'));
+    // The retries take their share of the deliveries and no more.
+    expect(silent.received.length).toBeLessThanOrEqual(20);
+    await dispatcher.stop();
+    await round;
+  });
+
+  it('stopping gives back what is not told, without counting it as a failure', async () => {
+    const replica = cluster.replica();
+    const silent = await PushReceiver.start();
+    silent.answer = () => undefined;
+    await behind(replica, silent.url());
+    const dispatcher = dispatcherOf(replica);
+    const round = dispatcher.runOnce();
+    await eventually(() => silent.received.length === 1);
+    await dispatcher.stop();
+    await round;
+    expect(await rows()).toMatchObject([{ delivered: 1, attempts: 0, failed: null }]);
+    expect(await storeOf(replica).claim(CLAIM)).toHaveLength(1);
+  });
+
+  async function writes(): Promise<number> {
+    await cluster.db.query('SELECT pg_stat_force_next_flush()');
+    const [row] = await cluster.db.query<{ count: string }>(
+      "SELECT n_tup_ins + n_tup_upd + n_tup_del AS count FROM pg_stat_user_tables WHERE relname = 'a2a_push_configs'",
+    );
+    return Number(row?.count);
+  }
+});
