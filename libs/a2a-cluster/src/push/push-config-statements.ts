@@ -29,16 +29,14 @@ export const deleteStatement = ({ pushConfigs }: PushTables): string => `
 /**
  * Receivers alone, SKIP LOCKED: two dispatchers never get the same one. One that has been told the end of its task is
  * due at 'infinity', where the index leaves it alone.
- * $1 agent, $2 limit, $3 ms, $4 whether those whose last try failed; `only`: $5 task numbers.
+ * $1 agent, $2 limit, $3 ms, $4 whether those whose last try failed.
  */
-export const claimStatement = ({ tasks, pushConfigs }: PushTables, only: boolean): string => `
+export const claimStatement = ({ tasks, pushConfigs }: PushTables): string => `
   WITH due AS MATERIALIZED (
     SELECT p.task_no, p.config_id
       FROM ${pushConfigs} AS p JOIN ${tasks} AS t ON t.task_no = p.task_no
      WHERE p.failed IS NULL AND (p.claimed_until IS NULL OR p.claimed_until <= (SELECT clock_timestamp()))
-       AND t.agent = $1 AND p.delivered_version < t.version AND (p.attempts > 0) = $4${
-         only ? '\n       AND p.task_no = ANY($5::bigint[])' : ''
-       }
+       AND t.agent = $1 AND p.delivered_version < t.version AND (p.attempts > 0) = $4
      ORDER BY p.claimed_until NULLS FIRST
      LIMIT $2
        FOR UPDATE OF p SKIP LOCKED

@@ -26,8 +26,6 @@ export interface PushClaimRequest {
   claimMs: number;
   /** Only receivers whose last notification was taken (`false`), or not (`true`). */
   retries: boolean;
-  /** Only of these tasks. */
-  taskNos?: readonly number[];
 }
 
 /** Where a claimed receiver stands. */

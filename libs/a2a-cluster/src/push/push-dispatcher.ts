@@ -175,11 +175,6 @@ export class PushDispatcher {
     if (events[0]?.version === version + 1) return events;
     const stored = await this.tasks.findByNo(taskNo);
     if (!stored || stored.version <= version) return [];
-    const leveling = levelingEvents(stored.task);
-    return leveling.map((event, at) => ({
-      version: at + 1 < leveling.length ? version : stored.version,
-      event,
-      bytes: 0,
-    }));
+    return levelingEvents(stored, version);
   }
 }

@@ -42,9 +42,9 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
     await this.database.query(deleteStatement(this.tables), [taskNo, configId]);
   }
 
-  override async claim({ limit, claimMs, retries, taskNos }: PushClaimRequest): Promise<ClaimedPush[]> {
-    const params = [this.agent, limit, claimMs, retries, ...(taskNos ? [taskNos] : [])];
-    const rows = await this.database.query<ClaimedRow>(claimStatement(this.tables, taskNos !== undefined), params);
+  override async claim({ limit, claimMs, retries }: PushClaimRequest): Promise<ClaimedPush[]> {
+    const params = [this.agent, limit, claimMs, retries];
+    const rows = await this.database.query<ClaimedRow>(claimStatement(this.tables), params);
     return rows.map(({ taskNo, config, ...row }) => ({ ...row, taskNo: Number(taskNo), config: decodeConfig(config) }));
   }
 

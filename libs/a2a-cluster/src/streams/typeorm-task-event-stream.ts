@@ -151,13 +151,7 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     if (isDense(events, cursor) && events.length > 0) return events;
     const stored = await this.retried(() => this.tasks.findByNo(taskNo), stop);
     if (!stored || stored.version <= cursor) return [];
-    // Only the last of them brings the follower to the task's version: it is not level before.
-    const leveling = levelingEvents(stored.task);
-    return leveling.map((event, at) => ({
-      version: at + 1 < leveling.length ? cursor : stored.version,
-      event,
-      bytes: 0,
-    }));
+    return levelingEvents(stored, cursor);
   }
 
   /** A stream outlives passing trouble with the database: it tries again at each poll. */

@@ -1,5 +1,6 @@
 import { Artifact, type Message, type Task, TaskStatus } from '@a2a-js/sdk';
-import type { Metadata, TaskEvent } from './task-event.js';
+import type { Metadata, TaskEvent, VersionedTaskEvent } from './task-event.js';
+import type { StoredTask } from './task-store.js';
 
 /**
  * The first Task event of a new task, completed: it is stored with the message that began it.
@@ -44,15 +45,23 @@ export function expandTaskEvent(stored: Task, incoming: Task, userMessage?: Mess
   return events;
 }
 
-/** The updates that bring a subscriber level with a task when the events it missed are no longer in the log. */
-export function levelingEvents(task: Task): TaskEvent[] {
+/**
+ * The updates that bring a reader level with a task when the events it missed are no longer in the log. Only the last of
+ * them brings it to the task's version: it is not level before.
+ */
+export function levelingEvents({ task, version }: StoredTask, fromVersion: number): VersionedTaskEvent[] {
   const { id: taskId, contextId } = task;
+  const artifacts = task.artifacts.map((artifact): TaskEvent => ({
+    kind: 'artifactUpdate',
+    artifactUpdate: { taskId, contextId, artifact, append: false, lastChunk: false, metadata: undefined },
+  }));
+  const status: TaskEvent = {
+    kind: 'statusUpdate',
+    statusUpdate: { taskId, contextId, status: task.status, metadata: task.metadata },
+  };
   return [
-    ...task.artifacts.map((artifact): TaskEvent => ({
-      kind: 'artifactUpdate',
-      artifactUpdate: { taskId, contextId, artifact, append: false, lastChunk: false, metadata: undefined },
-    })),
-    { kind: 'statusUpdate', statusUpdate: { taskId, contextId, status: task.status, metadata: task.metadata } },
+    ...artifacts.map((event) => ({ version: fromVersion, event, bytes: 0 })),
+    { version, event: status, bytes: 0 },
   ];
 }
 
