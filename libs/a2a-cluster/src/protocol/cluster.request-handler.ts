@@ -28,6 +28,7 @@ import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { encodeConfig } from '../push/push-config.codec.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { referenceTasks } from '../tasks/reference-tasks.js';
 import { toStreamResponse } from '../tasks/task-event.js';
 import type { ScopeResolver } from '../tasks/task-scope.js';
 import { isTerminal, stateName } from '../tasks/task-states.js';
@@ -207,14 +208,14 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     }
     const task = message.taskId ? (await this.require(message.taskId, context)).task : undefined;
     const contextId = task?.contextId ?? (message.contextId || randomUUID());
-    const referenceTasks = await this.referenceTasks(message.referenceTaskIds, context);
+    const references = await referenceTasks(this.tasks, message.referenceTaskIds, (id) => this.scope(context, id));
     // What the client claims to be its context is compared under the task's lock; the executor gets the true one.
     const request = {
       ...params,
       message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },
     };
     const push = await this.receiverOf(params, scope.taskId, context);
-    const turn = { scope, contextId, callContext: context, request, receipt, push, task, referenceTasks };
+    const turn = { scope, contextId, callContext: context, request, receipt, push, task, referenceTasks: references };
     const execution = outsideResponse(() => this.runner.start(turn));
     if (push) void execution.opened.promise.then(() => this.push.registered()).catch(() => undefined);
     return execution;
@@ -231,12 +232,6 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     await this.push.requireSupport();
     const { config, wireVersion } = this.push.registration(given, taskId, context);
     return { configId: config.id, config: encodeConfig(config), wireVersion };
-  }
-
-  private async referenceTasks(ids: string[], context: ServerCallContext): Promise<Task[] | undefined> {
-    if (ids.length === 0) return undefined;
-    const found = await Promise.all(ids.map((id) => this.tasks.find(this.scope(context, id))));
-    return found.filter((stored) => stored !== undefined).map(({ task }) => task);
   }
 
   private async require(taskId: string, context: ServerCallContext): Promise<StoredTask> {

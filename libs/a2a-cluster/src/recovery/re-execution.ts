@@ -1,8 +1,9 @@
-import { type Message, SendMessageRequest, type Task } from '@a2a-js/sdk';
+import { SendMessageRequest } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { HeldLease } from '../leases/heartbeat.js';
 import type { ClaimedLease } from '../leases/lease-store.js';
 import { ArtifactRestart, artifactsBefore } from '../tasks/artifact-restart.js';
+import { referenceTasks } from '../tasks/reference-tasks.js';
 import type { TaskEvent } from '../tasks/task-event.js';
 import type { ScopeResolver } from '../tasks/task-scope.js';
 import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
@@ -56,7 +57,9 @@ export class ReExecution {
     return this.runner.resume({
       ...{ scope, contextId, callContext, request, receipt: undefined },
       ...{ task: admittedVersion > 0 ? stored.task : undefined, again: { turnId, attempt, restart } },
-      referenceTasks: await this.referenceTasks(request.message, callContext),
+      referenceTasks: await referenceTasks(this.tasks, request.message?.referenceTaskIds ?? [], (id) =>
+        this.scopeOf(callContext, id),
+      ),
       admitted: { stored, generation, ...lease },
     });
   }
@@ -89,13 +92,6 @@ export class ReExecution {
       at = page.at(-1)!.version;
     }
     return artifactsBefore(task, events);
-  }
-
-  private async referenceTasks(message: Message | undefined, context: ServerCallContext): Promise<Task[] | undefined> {
-    const ids = message?.referenceTaskIds ?? [];
-    if (ids.length === 0) return undefined;
-    const found = await Promise.all(ids.map((id) => this.tasks.find(this.scopeOf(context, id))));
-    return found.filter((stored) => stored !== undefined).map(({ task }) => task);
   }
 }
 
