@@ -20,7 +20,7 @@ const SOONEST_MS = TIMES.ttl - 5;
 const LATEST_MS = TIMES.ttl + TIMES.sweep + LOAD_MS;
 
 /** How often a replica is killed early in the turns of five messages. */
-const ROUNDS = 8;
+const ROUNDS = 6;
 
 /** Replicas are killed in the middle of a turn; those that are left end it. */
 describe('Killed replicas', () => {
