@@ -28,7 +28,7 @@ describe('Options', () => {
         ...{ intervalMs: 30_000, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
         backoffMs: 1_000,
       },
-      streams: { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000 },
+      streams: { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000, keepAliveMs: 15_000 },
       turns: {
         maxTurnDurationMs: 86_400_000,
         unfinishedTurn: 'fail',
@@ -84,6 +84,7 @@ describe('Options', () => {
     ['the longest times', { leases: { heartbeatIntervalMs: 1, ttlMs: 2 ** 31 - 1 } }],
     ['no limit to a turn', { turns: { maxTurnDurationMs: Infinity } }],
     ['events kept for ever', { streams: { retentionMs: Infinity } }],
+    ['streams without comments', { streams: { keepAliveMs: Infinity } }],
     ['no drain time', { turns: { drainTimeoutMs: 0 } }],
     ['no window for repeated messages', { turns: { messageIdWindowMs: 0 } }],
     ['interfaces instead of a URL', { publicUrl: undefined, agentCard: { name: 'a', supportedInterfaces: [{}] } }],
@@ -93,7 +94,13 @@ describe('Options', () => {
 
   const durations = [
     ...['leases.ttlMs', 'leases.heartbeatIntervalMs', 'sweeper.intervalMs', 'streams.pollIntervalMs'],
-    ...['streams.retentionMs', 'turns.maxTurnDurationMs', 'turns.cancelTimeoutMs', 'interruptedTaskTimeoutMs'],
+    ...[
+      'streams.retentionMs',
+      'streams.keepAliveMs',
+      'turns.maxTurnDurationMs',
+      'turns.cancelTimeoutMs',
+      'interruptedTaskTimeoutMs',
+    ],
   ];
   const wholes = [
     'sweeper.batchSize',
@@ -109,7 +116,7 @@ describe('Options', () => {
     ]),
     ...[...durations, ...orZero].map((option): [string, unknown] => [option, 2 ** 31]),
     ...[...durations, ...orZero]
-      .filter((option) => !['turns.maxTurnDurationMs', 'streams.retentionMs'].includes(option))
+      .filter((option) => !['turns.maxTurnDurationMs', 'streams.retentionMs', 'streams.keepAliveMs'].includes(option))
       .map((option): [string, unknown] => [option, Infinity]),
     ['leases.ttlMs', 120_000n],
     ['sweeper.policy', 'ignore'],

@@ -72,6 +72,12 @@ export interface A2AClusterOptions {
      * 3 600 000.
      */
     retentionMs?: number;
+    /**
+     * For how long an SSE stream is silent at most: then it carries a comment, which clients skip, since proxies cut
+     * connections that carry nothing (nginx and AWS load balancers after 60 s). `Infinity`: no comments. Default:
+     * 15 000, as the HTML standard advises authors of event streams.
+     */
+    keepAliveMs?: number;
   };
   /**
    * Defaults: maxTurnDurationMs 24 h (`Infinity`: none), unfinishedTurn `fail`, drainTimeoutMs 10 000, cancelTimeoutMs
@@ -104,7 +110,7 @@ export interface A2AClusterOptionsFactory {
 export interface ResolvedOptions extends Omit<A2AClusterOptions, 'leases' | 'sweeper' | 'streams' | 'turns' | 'push'> {
   leases: LeaseTimes | false;
   sweeper: SweeperOptions | false;
-  streams: { pollIntervalMs: number; notify: boolean; retentionMs: number };
+  streams: { pollIntervalMs: number; notify: boolean; retentionMs: number; keepAliveMs: number };
   turns: TurnOptions & { messageIdWindowMs: number };
   push: PushOptions;
   userBuilder: UserBuilder;
@@ -166,7 +172,7 @@ const SWEEPER_DEFAULTS: SweeperOptions = {
   ...{ intervalMs: DEFAULT_SWEEP_MS, batchSize: 100, policy: 'fail' },
   ...{ maxAttempts: 3, maxConcurrentRecoveries: 4, backoffMs: 1_000 },
 };
-const STREAM_DEFAULTS = { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000 };
+const STREAM_DEFAULTS = { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000, keepAliveMs: 15_000 };
 const TURN_DEFAULTS: ResolvedOptions['turns'] = {
   maxTurnDurationMs: 24 * 3_600_000,
   unfinishedTurn: 'fail',
@@ -217,6 +223,7 @@ function check(options: ResolvedOptions): void {
   }
   requireDuration('streams.pollIntervalMs', streams.pollIntervalMs);
   if (streams.retentionMs !== Infinity) requireDuration('streams.retentionMs', streams.retentionMs);
+  if (streams.keepAliveMs !== Infinity) requireDuration('streams.keepAliveMs', streams.keepAliveMs);
   if (turns.maxTurnDurationMs !== Infinity) requireDuration('turns.maxTurnDurationMs', turns.maxTurnDurationMs);
   requireOneOf('turns.unfinishedTurn', turns.unfinishedTurn, ['fail', 'complete']);
   requireWhole('turns.drainTimeoutMs', turns.drainTimeoutMs, 0, MAX_TIMER_MS);

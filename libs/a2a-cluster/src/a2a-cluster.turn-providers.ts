@@ -24,7 +24,9 @@ import { provide, type StaticParts, LEASED_EFFECTS, LEASED_TASKS } from './a2a-c
 export function turnProviders(): Provider[] {
   return [
     RunningTurns,
-    OpenResponses,
+    provide(OpenResponses, ({ streams }: ResolvedOptions) => new OpenResponses(streams.keepAliveMs), [
+      RESOLVED_OPTIONS,
+    ]),
     provide(
       TurnAdmission,
       (

@@ -3,16 +3,29 @@ import type { Response } from 'express';
 /** How long streams may take to say goodbye at shutdown, in ms: a reader that does not read never lets them. */
 const GOODBYE_MS = 500;
 
+/** What clients skip in an event stream, by the format's own rules. */
+const COMMENT = ': keep-alive\n\n';
+
 /** The responses that are being written: a server does not close while one of them is open. */
 export class OpenResponses {
-  private readonly open = new Set<Response>();
+  /** And how much had been written of each when it was last looked at. */
+  private readonly open = new Map<Response, number>();
   private whenNone: (() => void) | undefined;
+  private timer: NodeJS.Timeout | undefined;
+
+  /** `keepAliveMs`: for how long an event stream may be silent at most; `Infinity`: for ever. */
+  constructor(private readonly keepAliveMs: number) {}
 
   add(response: Response): void {
-    this.open.add(response);
+    this.open.set(response, 0);
+    // One timer for all of them; looked at twice in that time, none is silent for longer.
+    if (this.keepAliveMs !== Infinity) this.timer ??= setInterval(() => this.keepAlive(), this.keepAliveMs / 2);
     response.once('close', () => {
       this.open.delete(response);
-      if (this.open.size === 0) this.whenNone?.();
+      if (this.open.size > 0) return;
+      clearInterval(this.timer);
+      this.timer = undefined;
+      this.whenNone?.();
     });
   }
 
@@ -25,8 +38,20 @@ export class OpenResponses {
       timer = setTimeout(resolve, GOODBYE_MS);
     });
     clearTimeout(timer);
-    for (const response of this.open) {
-      if (String(response.getHeader('content-type')).startsWith('text/event-stream')) response.destroy();
+    for (const response of this.open.keys()) if (isEventStream(response)) response.destroy();
+  }
+
+  /** Says something on the streams that have said nothing since the last time. */
+  private keepAlive(): void {
+    for (const [response, before] of this.open) {
+      if (!response.headersSent || response.writableEnded || !isEventStream(response)) continue;
+      const written = response.socket?.bytesWritten ?? 0;
+      // Who does not read what there is needs no more of it. The SDK writes an event at once: none is cut in two.
+      if (written === before && !response.writableNeedDrain) response.write(COMMENT);
+      this.open.set(response, response.socket?.bytesWritten ?? 0);
     }
   }
 }
+
+const isEventStream = (response: Response): boolean =>
+  String(response.getHeader('content-type')).startsWith('text/event-stream');
