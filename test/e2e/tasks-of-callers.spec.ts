@@ -136,6 +136,38 @@ describe.each(TRANSPORTS)('ListTasks, over %s', (transport) => {
     expect((await listTasks(client)).totalSize).toBe(8);
   });
 
+  test('loses no task and shows none twice that stays as it is while others change and come, at another replica', async () => {
+    const [a, b] = await fixture.startTwo(agent);
+    const user = `changes ${transport}`;
+    const [client, elsewhere] = [await a.client({ transport, user }), await b.client({ transport, user })];
+    const ids: string[] = [];
+    for (let at = 0; at < 20; at += 1) ids.push((await send(client, `ask ${at}`)).id);
+    const changed = new Set<string>();
+    const change = async (at: number): Promise<void> => {
+      const taskId = ids[at]!;
+      changed.add(taskId);
+      await (at % 2 ? cancel(elsewhere, taskId) : send(elsewhere, 'ask more', { taskId }));
+    };
+    const seen: string[] = [];
+    let pageToken = '';
+    // Of those seen already and of those to come, some change before each page, and some during it.
+    const changes = [3, 18, 9, 0, 14, 5];
+    do {
+      const [one, other] = changes.splice(0, 2);
+      if (one !== undefined) await change(one);
+      const [page] = await Promise.all([
+        listTasks(client, { pageSize: 4, pageToken }),
+        ...(other === undefined ? [] : [change(other)]),
+        send(elsewhere, 'ask anew'),
+      ]);
+      seen.push(...page.tasks.map(({ id }) => id));
+      ({ nextPageToken: pageToken } = page);
+    } while (pageToken);
+    expect(changes).toEqual([]);
+    const unchanged = ids.filter((id) => !changed.has(id)).reverse();
+    expect(seen.filter((id) => unchanged.includes(id))).toEqual(unchanged);
+  });
+
   test('filters by context, by state and by time, and counts what matches', async () => {
     const app = await fixture.start(agent);
     const client = await app.client({ transport, user: `filters ${transport}` });
