@@ -135,6 +135,36 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     await expectUntouched(app, before);
   });
 
+  test('values that are not of their type, whatever the codec makes of them, are malformed', async () => {
+    for (const tenant of ['{}', '{"toString":1,"valueOf":2}', '[]', '7']) {
+      const body = `{"tenant":${tenant},"message":{"messageId":"m","parts":[{"raw":{"$case":"text","value":{}}}]}}`;
+      const call = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":${body}}`;
+      expectMalformed(await post(app, transport, transport === 'JSONRPC' ? call : body));
+    }
+    await expectUntouched(app, before);
+  });
+
+  test('values nested deeper than 256 levels are refused in the form of the transport', async () => {
+    const deep = `${'{"a":'.repeat(300)}1${'}'.repeat(300)}`;
+    const body = `{"message":{"messageId":"m","parts":[{"text":"hello"}],"metadata":${deep}}}`;
+    const call = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":${body}}`;
+    const { status, code, reason, text } = await post(app, transport, transport === 'JSONRPC' ? call : body);
+    expect(text).toContain('nested deeper than 256 levels');
+    if (transport === 'JSONRPC') expect([status, code]).toEqual([200, -32600]);
+    else expect([status, reason]).toEqual([400, 'INVALID_PARAMS']);
+    await expectUntouched(app, before);
+  });
+
+  test('keys that other objects inherit, or that stand twice, are data, and poison nothing', async () => {
+    const keys = '"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"k":1,"k":2';
+    const parts = `[{"text":"hello","metadata":{${keys}}},{"data":{${keys}}}]`;
+    const body = `{${keys},"message":{"messageId":"proto ${transport}","parts":${parts},"metadata":{${keys}}}}`;
+    const call = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":${body}}`;
+    const { status, text } = await post(app, transport, transport === 'JSONRPC' ? call : body);
+    expect([status, text]).toEqual([200, expect.stringContaining('TASK_STATE_COMPLETED')]);
+    expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+  });
+
   test('an empty body is answered with an error', async () => {
     for (const body of ['', undefined]) {
       const { status, code } = await post(app, transport, body);

@@ -170,7 +170,7 @@ describe.each(TRANSPORTS)('Isolation of callers, over %s', (transport) => {
     const sawBy = async (caller: Caller): Promise<string> => {
       const task = (await caller.client.sendMessage(requestOf(caller, '', 'end', [mine.id]))) as Task;
       expect(stateName(task)).toBe('COMPLETED');
-      return textOf(task.status!.message!);
+      return textOf(task.status!.message);
     };
     expect(await sawBy(mallory)).toBe('saw ');
     expect(await sawBy(alice)).toBe(`saw ${mine.id}`);

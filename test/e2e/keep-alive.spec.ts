@@ -17,10 +17,12 @@ const startWith = (keepAliveMs: number): Promise<AgentApp> =>
 /** What a subscription's stream says, line by line, as it stands on the wire. */
 class RawSubscription {
   readonly lines: string[] = [];
-  private readonly chunks: AsyncIterator<string>;
+  private readonly chunks: AsyncIterator<string, undefined>;
 
   private constructor(body: ReadableStream<Uint8Array>) {
-    this.chunks = body.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]();
+    this.chunks = (body.pipeThrough(new TextDecoderStream()) as AsyncIterable<string, undefined>)[
+      Symbol.asyncIterator
+    ]();
   }
 
   static async open(app: AgentApp, transport: Transport, id: string): Promise<RawSubscription> {
@@ -74,7 +76,7 @@ describe.each(TRANSPORTS)('A silent stream over %s', (transport) => {
     const responses = await subscriber.finished();
     expect(raw.count('data: {')).toBe(responses.length);
     expect(raw.lines.filter((line) => !/^(: keep-alive|data: \{.*\}|)$/.test(line))).toEqual([]);
-    expect(stateName((await client.getTask({ tenant: '', id: taskId, historyLength: 0 }))!)).toBe('COMPLETED');
+    expect(stateName(await client.getTask({ tenant: '', id: taskId, historyLength: 0 }))).toBe('COMPLETED');
   });
 
   test('carries none with keepAliveMs: Infinity', async () => {

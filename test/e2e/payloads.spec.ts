@@ -145,6 +145,15 @@ describe.each(TRANSPORTS)('Payloads over %s', (transport) => {
     expect((await getTask(client, task.id)).artifacts[0]?.parts[0]?.content?.value).toHaveLength(text.length);
   });
 
+  test('a message of 100,000 parts is taken, stored and given back', async () => {
+    const app = await fixture.start({ ...echo, cluster: { leases } });
+    const client = await app.client({ transport });
+    const parts = Array.from({ length: 100_000 }, (_, at) => textPart(String(at)));
+    const { id } = await sendParts(client, ...parts);
+    const stored = await getTask(client, id);
+    expect(asJson(stored.artifacts[0]?.parts)).toEqual(asJson(parts));
+  });
+
   test("an executor's error with a NUL in its message fails the task with it", async () => {
     const app = await fixture.start({ execute: () => Promise.reject(new Error('a\0b')) });
     const task = await send(await app.client({ transport }), 'hello');

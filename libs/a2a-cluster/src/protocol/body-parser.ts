@@ -2,7 +2,11 @@ import { finished } from 'node:stream';
 import { A2A_CONTENT_TYPE } from '@a2a-js/sdk';
 import { A2A_ERROR_CODE, RequestMalformedError, toRestErrorBody } from '@a2a-js/sdk/errors';
 import express, { type Request, type RequestHandler, type Response } from 'express';
+import { isHarmless, MAX_DEPTH } from './parsed-json.js';
 import { transportAt, type TransportName, type TransportPaths } from './transport-paths.js';
+
+/** JSON that is no request all the same. */
+class UnfitBodyError extends Error {}
 
 /** Why a request's body could not be parsed; the controllers answer it, behind the app's guards and CORS. */
 const errors = new WeakMap<Request, unknown>();
@@ -19,8 +23,10 @@ export function a2aBodyParser(paths: TransportPaths, prefix: () => string): Requ
     strict: false,
   });
   return function a2aBodyParserMiddleware(req, res, next) {
-    if (!transportAt(paths, prefix(), req.url)) return next();
+    const transport = transportAt(paths, prefix(), req.url);
+    if (!transport) return next();
     parse(req, res, (error?: unknown) => {
+      error ??= unfit(transport, req.body);
       if (!error) return next();
       errors.set(req, error);
       req.resume();
@@ -41,7 +47,18 @@ const isTooLarge = (error: unknown): boolean => (error as { type?: string }).typ
 
 function explain(error: unknown): string {
   if (isTooLarge(error)) return `The request body is larger than ${(error as { limit?: number }).limit} bytes.`;
+  if (error instanceof UnfitBodyError) return error.message;
   return error instanceof SyntaxError ? 'Invalid JSON payload.' : 'The request body cannot be read.';
+}
+
+function unfit(transport: TransportName, body: unknown): UnfitBodyError | undefined {
+  // JSON-RPC says itself what is no call.
+  if (transport === 'rest' && body !== undefined && (typeof body !== 'object' || body === null)) {
+    return new UnfitBodyError('The request body is not a JSON object.');
+  }
+  return isHarmless(body)
+    ? undefined
+    : new UnfitBodyError(`The request body is nested deeper than ${MAX_DEPTH} levels.`);
 }
 
 function answerJsonRpc(error: unknown, res: Response): void {

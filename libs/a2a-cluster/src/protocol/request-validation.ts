@@ -9,12 +9,15 @@ const MAX_PAGE_SIZE = 100;
 
 /** Refuses an id that is missing where it is needed, or that the database could not hold as it is. */
 export function requireId(name: string, value: string | undefined): string {
-  if (!value || value.trim() === '') throw new RequestMalformedError(`${name} is required.`);
+  if (!value || (typeof value === 'string' && value.trim() === ''))
+    throw new RequestMalformedError(`${name} is required.`);
   return checkId(name, value);
 }
 
 /** The same for an id that may be left out. */
 export function checkId(name: string, value: string): string {
+  // The SDK's codecs hand on some fields as they came.
+  if (typeof value !== 'string') throw new RequestMalformedError(`${name} is not a string.`);
   const shown = JSON.stringify(value.slice(0, 60));
   if (value.includes('\0')) throw new RequestMalformedError(`${name} ${shown} contains a NUL character.`);
   if (/\p{Surrogate}/u.test(value)) throw new RequestMalformedError(`${name} ${shown} is not well-formed Unicode.`);

@@ -8,6 +8,7 @@ import { answerDraining, sendsMessage } from './draining.js';
 import type { OpenResponses } from './open-responses.js';
 import { withResponse } from './response-flow.js';
 import { below, normalizedPath, type TransportName, type TransportPaths } from './transport-paths.js';
+import { blamingTheRequest, notingCalls, notingErrors } from './undecodable.js';
 
 /** Hands HTTP exchanges from the controllers to the SDK's transports. */
 export class TransportEndpoints {
@@ -21,7 +22,7 @@ export class TransportEndpoints {
     private readonly responses: OpenResponses,
     private readonly config: ApplicationConfig,
   ) {
-    const options = { requestHandler, userBuilder };
+    const options = { requestHandler: notingCalls(requestHandler), userBuilder: notingErrors(userBuilder) };
     this.handlers = { jsonRpc: jsonRpcHandler(options), rest: restHandler(options) };
   }
 
@@ -33,12 +34,12 @@ export class TransportEndpoints {
     const url = req.url;
     // The SDK's routers expect to be mounted: they match what stands behind the path they are at.
     req.url = below(url, globalPrefix(this.config), path === false ? '' : path) ?? url;
-    void withResponse(res, () =>
-      this.handlers[transport](req, res, (error?: unknown) => {
+    const handOver = (): void =>
+      void this.handlers[transport](req, res, (error?: unknown) => {
         req.url = url;
         next(error);
-      }),
-    );
+      });
+    withResponse(res, () => blamingTheRequest(transport, res, handOver));
   }
 }
 

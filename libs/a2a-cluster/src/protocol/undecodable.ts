@@ -1,0 +1,70 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { A2A_CONTENT_TYPE } from '@a2a-js/sdk';
+import { A2A_ERROR_CODE, RequestMalformedError, toRestErrorBody } from '@a2a-js/sdk/errors';
+import type { A2ARequestHandler } from '@a2a-js/sdk/server';
+import type { UserBuilder } from '@a2a-js/sdk/server/express';
+import type { Response } from 'express';
+import type { TransportName } from './transport-paths.js';
+
+/** How far an exchange has come. */
+interface Exchange {
+  /** Whether the request could be read, so that what fails now is the server's fault. */
+  decoded: boolean;
+}
+
+const exchanges = new AsyncLocalStorage<Exchange>();
+
+const note = (): void => {
+  const exchange = exchanges.getStore();
+  if (exchange) exchange.decoded = true;
+};
+
+const MALFORMED = new RequestMalformedError('The request cannot be read: some value in it is not of its type.');
+
+/**
+ * Runs the SDK's transport. Its codecs throw on some values that are not of their type, and it takes any such error for
+ * the server's: as long as nothing has reached the request handler, it is the request that is malformed.
+ */
+export function blamingTheRequest<T>(transport: TransportName, res: Response, run: () => T): T {
+  const exchange: Exchange = { decoded: false };
+  const json = res.json.bind(res);
+  res.json = (body) => {
+    if (exchange.decoded || !isInternalError(transport, res, body)) return json(body);
+    if (transport === 'rest') return json.call(res.status(400).type(A2A_CONTENT_TYPE), toRestErrorBody(MALFORMED, 400));
+    const error = { code: A2A_ERROR_CODE.INVALID_PARAMS, message: MALFORMED.message };
+    return json({ ...(body as object), error });
+  };
+  return exchanges.run(exchange, run);
+}
+
+function isInternalError(transport: TransportName, { statusCode }: Response, body: unknown): boolean {
+  if (transport === 'rest') return statusCode === 500;
+  return (body as { error?: { code?: unknown } } | null)?.error?.code === A2A_ERROR_CODE.INTERNAL_ERROR;
+}
+
+/** The request handler, each call of which tells that the request could be read. */
+export function notingCalls(handler: A2ARequestHandler): A2ARequestHandler {
+  return new Proxy(handler, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target);
+      // The SDK asks for the card before it reads the request.
+      if (typeof member !== 'function' || name === 'getAgentCard') return member;
+      return (...args: unknown[]): unknown => {
+        note();
+        return Reflect.apply(member, target, args);
+      };
+    },
+  });
+}
+
+/** The user builder, whose errors are not the request's. */
+export const notingErrors =
+  (build: UserBuilder): UserBuilder =>
+  async (req) => {
+    try {
+      return await build(req);
+    } catch (error) {
+      note();
+      throw error;
+    }
+  };
