@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { Task, TaskState } from '@a2a-js/sdk';
+import { Message, Task, TaskState } from '@a2a-js/sdk';
 import { InMemoryTaskStore, ResultManager, ServerCallContext } from '@a2a-js/sdk/server';
 import fc from 'fast-check';
 import { IDS, turn, type TaskChange } from '../../../../test/helpers/task-arbitraries.js';
@@ -93,6 +93,13 @@ describe('applyEvent', () => {
         expect(JSON.stringify(wire(task))).toBe(ended);
       }),
     );
+  });
+
+  it('the message of a follow-up is in the history, also under the id of an earlier message', () => {
+    const message = (text: string) => ({ messageId: 'same', parts: [{ text }] });
+    const begin: TaskEvent = { kind: 'task', task: Task.fromJSON({ id: 'task', history: [message('one')] }) };
+    const task = fold([begin, { kind: 'userMessage', userMessage: Message.fromJSON(message('two')) }]);
+    expect(wire(task)).toMatchObject({ history: [message('one'), message('two')] });
   });
 
   it('I5 events are not changed by folding them, then or later', () => {

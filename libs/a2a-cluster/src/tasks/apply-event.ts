@@ -28,7 +28,8 @@ export function applyEvent(task: Task | undefined, event: TaskEvent): Task {
       applyArtifact(task, event.artifactUpdate);
       break;
     case 'userMessage':
-      appendToHistory(task, event.userMessage);
+      // Also under the id of an earlier one: it has other content, or comes long after, and was accepted.
+      task.history.push(event.userMessage);
       break;
     case 'taskMerge':
       if (event.taskMerge.history) task.history = [...event.taskMerge.history];
