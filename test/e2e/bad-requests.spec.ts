@@ -45,9 +45,7 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
   /** Sends and expects a malformed request, in the transport's form. */
   const expectMalformed = ({ status, reason, code, headers }: Answer): void => {
     expect(status).toBe(transport === 'JSONRPC' ? 200 : 400);
-    expect(headers.get('content-type')).toContain(
-      transport === 'JSONRPC' ? 'application/json' : 'application/a2a+json',
-    );
+    expect(headers.get('content-type')).toContain('application/json');
     if (transport === 'JSONRPC') expect(code).toBe(-32602);
     else expect(reason).toBe('INVALID_PARAMS');
   };
@@ -130,7 +128,7 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     if (transport === 'JSONRPC') expect([status, code]).toEqual([200, -32700]);
     else {
       expect([status, code, reason]).toEqual([400, 400, 'INVALID_PARAMS']);
-      expect(headers.get('content-type')).toContain('application/a2a+json');
+      expect(headers.get('content-type')).toContain('application/json');
     }
     await expectUntouched(app, before);
   });
@@ -178,7 +176,7 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     for (const contentType of ['text/plain', 'application/xml', 'multipart/form-data; boundary=x']) {
       const { status, code, reason } = await post(app, transport, messageBody(transport), { contentType });
       if (transport === 'JSONRPC') expect([status, code]).toEqual([200, -32005]);
-      else expect([status, reason]).toEqual([400, 'CONTENT_TYPE_NOT_SUPPORTED']);
+      else expect([status, reason]).toEqual([415, 'CONTENT_TYPE_NOT_SUPPORTED']);
     }
     await expectUntouched(app, before);
   });

@@ -164,7 +164,7 @@ describe.each(TRANSPORTS)('A replica that shuts down, over %s', (transport) => {
       if (transport === 'JSONRPC') {
         expect(body).toMatchObject({ jsonrpc: '2.0', id: 7, error: { code: -32603 } });
       } else {
-        expect(response.headers.get('content-type')).toContain('application/a2a+json');
+        expect(response.headers.get('content-type')).toContain('application/json');
         expect(body).toMatchObject({
           error: { code: 503, message: expect.stringContaining('shutting down') as string },
         });

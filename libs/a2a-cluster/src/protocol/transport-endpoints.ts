@@ -7,6 +7,7 @@ import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
 import type { OpenResponses } from './open-responses.js';
 import { withResponse } from './response-flow.js';
+import { answeredOddMediaType, answerInNamedMediaType } from './rest-media-type.js';
 import { below, normalizedPath, type TransportName, type TransportPaths } from './transport-paths.js';
 import { blamingTheRequest, notingCalls, notingErrors } from './undecodable.js';
 
@@ -27,7 +28,9 @@ export class TransportEndpoints {
   }
 
   handle(transport: TransportName, req: Request, res: Response, next: NextFunction): void {
+    if (transport === 'rest') answerInNamedMediaType(req, res);
     if (answeredBodyError(transport, req, res)) return;
+    if (transport === 'rest' && answeredOddMediaType(req, res)) return;
     if (this.running.isDraining && sendsMessage(req)) return answerDraining(transport, req, res);
     this.responses.add(res);
     const path = this.paths[transport];
