@@ -45,6 +45,22 @@ describe('The agent card', () => {
     expect(urlsOf(card)).toEqual(['https://elsewhere.example.com/rpc']);
   });
 
+  test('may be cached, and is not sent again to those who have it', async () => {
+    const app = await fixture.start(agent);
+    const url = `${app.url}/.well-known/agent-card.json`;
+    const { headers } = await fetch(url);
+    expect(headers.get('cache-control')).toMatch(/max-age=\d+/);
+    const [etag, modified] = [headers.get('etag')!, headers.get('last-modified')!];
+    expect(Date.parse(modified)).toBeLessThanOrEqual(Date.now());
+    // A conditional fetch would ask for no cached answer of its own accord.
+    const statusFor = async (known: Record<string, string>): Promise<number> =>
+      (await fetch(url, { headers: { 'cache-control': 'max-age=0', ...known } })).status;
+    expect(await statusFor({ 'if-none-match': etag })).toBe(304);
+    expect(await statusFor({ 'if-modified-since': modified })).toBe(304);
+    const earlier = new Date(Date.parse(modified) - 60_000).toUTCString();
+    expect(await statusFor({ 'if-modified-since': earlier })).toBe(200);
+  });
+
   test('is signed where a signature is asked for', async () => {
     const app = await fixture.start({
       ...agent,

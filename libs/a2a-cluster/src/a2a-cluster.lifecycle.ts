@@ -3,6 +3,7 @@ import type { HttpAdapterHost } from '@nestjs/core';
 import { AgentCard } from '@a2a-js/sdk';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { agentCardHandler } from '@a2a-js/sdk/server/express';
+import type { NextFunction, Request, Response } from 'express';
 import { requireTables } from './a2a-cluster.schema-check.js';
 import type { DatabaseAccess } from './database/database-access.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
@@ -91,6 +92,12 @@ export class A2AClusterLifecycle
       );
     }
     if (transports.agentCard === false) return;
+    // As far as this replica knows: what it serves does not change while it runs.
+    const lastModified = new Date().toUTCString();
+    adapterHost.httpAdapter.use(transports.agentCard, (_req: Request, res: Response, next: NextFunction) => {
+      res.setHeader('Last-Modified', lastModified);
+      next();
+    });
     const json = async (): Promise<AgentCard> => AgentCard.toJSON(await requestHandler.getAgentCard()) as AgentCard;
     adapterHost.httpAdapter.use(transports.agentCard, agentCardHandler({ agentCardProvider: json }));
   }
