@@ -262,6 +262,19 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     await expectUntouched(app, before);
   });
 
+  test('A2A-Version may have a patch number, and may stand in the query instead', async () => {
+    const good = messageBody(transport, { messageId: randomUUID() });
+    expect((await post(app, transport, good, { version: '1.0.7' })).text).toContain('TASK_STATE_COMPLETED');
+    const path = transport === 'JSONRPC' ? '/a2a/jsonrpc' : '/a2a/rest/message:send';
+    const inQuery = (version: string): Promise<Answer> =>
+      post(app, transport, good, { version: null, path: `${path}?A2A-Version=${version}` });
+    expect((await inQuery('1.0')).text).toContain('TASK_STATE_COMPLETED');
+    expect((await inQuery('2.0')).text).toContain('VERSION_NOT_SUPPORTED');
+    if (transport === 'JSONRPC') return;
+    const list = await fetch(`${app.url}/a2a/rest/tasks?A2A-Version=1.0&pageSize=1`);
+    expect([list.status, await list.json()]).toMatchObject([200, { pageSize: 1 }]);
+  });
+
   test('a tenant with a NUL in it is malformed, in every call', async () => {
     const client = await app.client({ transport });
     const { id } = await send(client, 'ask');

@@ -6,6 +6,7 @@ import type { RunningTurns } from '../turns/running-turns.js';
 import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
 import type { OpenResponses } from './open-responses.js';
+import { normalizeRequestedVersion } from './requested-version.js';
 import { withResponse } from './response-flow.js';
 import { answeredOddMediaType, answerInNamedMediaType } from './rest-media-type.js';
 import { below, normalizedPath, type TransportName, type TransportPaths } from './transport-paths.js';
@@ -32,6 +33,7 @@ export class TransportEndpoints {
     if (answeredBodyError(transport, req, res)) return;
     if (transport === 'rest' && answeredOddMediaType(req, res)) return;
     if (this.running.isDraining && sendsMessage(req)) return answerDraining(transport, req, res);
+    normalizeRequestedVersion(req);
     this.responses.add(res);
     const path = this.paths[transport];
     const url = req.url;
