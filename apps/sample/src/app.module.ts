@@ -5,29 +5,38 @@ import { A2AClusterModule } from 'nestjs-a2a-cluster';
 import { agentCard } from './agent-card.js';
 import { ScriptedAgent } from './agent/scripted-agent.executor.js';
 import { bearerUser } from './bearer-user.js';
-import type { ReplicaConfig } from './config.js';
+import type { AgentName, ReplicaConfig } from './config.js';
+import { conformanceCard } from './conformance/agent-card.js';
+import { ConformanceAgent } from './conformance/conformance-agent.executor.js';
 import { dataSourceOptions } from './database.js';
 import { LedgerModule } from './ledger/ledger.module.js';
+
+/** Who answers. The kit sends the same message over and over and means a new task each time. */
+const AGENTS = {
+  scripted: { executor: ScriptedAgent, agentCard, turns: {} },
+  conformance: { executor: ConformanceAgent, agentCard: conformanceCard, turns: { messageIdWindowMs: 0 } },
+} satisfies Record<AgentName, object>;
 
 /** A whole agent app: its database, a scheduler, the ledger it charges, and the cluster module that serves the agent. */
 @Module({})
 export class AppModule {
   static forRoot(config: ReplicaConfig, publicUrl: string): DynamicModule {
+    const agent = AGENTS[config.agent];
     return {
       module: AppModule,
       imports: [
         TypeOrmModule.forRoot({ ...dataSourceOptions(config.databaseUrl), retryAttempts: 1 }),
         ScheduleModule.forRoot(),
         A2AClusterModule.forRoot({
-          executor: ScriptedAgent,
+          executor: agent.executor,
           imports: [LedgerModule.forRoot(config.ledgerDatabaseUrl)],
-          agentCard,
+          agentCard: agent.agentCard,
           publicUrl,
           userBuilder: bearerUser,
           leases: config.leases && given({ heartbeatIntervalMs: config.heartbeatMs, ttlMs: config.ttlMs }),
           streams: given({ pollIntervalMs: config.pollMs }),
           push: { allow: [...config.pushAllow] },
-          turns: given({ drainTimeoutMs: config.drainMs, cancelTimeoutMs: config.cancelMs }),
+          turns: given({ ...agent.turns, drainTimeoutMs: config.drainMs, cancelTimeoutMs: config.cancelMs }),
           ...given({ sweeper: sweeperOptions(config), interruptedTaskTimeoutMs: config.interruptedMs }),
         }),
       ],

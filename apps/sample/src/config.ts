@@ -14,6 +14,8 @@ export interface ReplicaConfig {
   readonly ledgerDatabaseUrl: string;
   /** PUBLIC_URL: where clients reach this replica (or the load balancer before it); default: the address it listens on. */
   readonly publicUrl: string | undefined;
+  /** A2A_AGENT: the scripted agent, or the one for A2A's compatibility kit. */
+  readonly agent: AgentName;
   /** A2A_LEASES: `false` runs without leases, and so without recovery. */
   readonly leases: boolean;
   readonly heartbeatMs: number | undefined;
@@ -33,6 +35,9 @@ export interface ReplicaConfig {
 /** The recovery policies that A2A_POLICY may name. */
 export type RecoveryPolicyName = 'fail' | 're-execute';
 
+/** The agents that A2A_AGENT may name. */
+export type AgentName = 'scripted' | 'conformance';
+
 /** An environment variable that cannot be used. The message is one line: name, value, rule. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -41,8 +46,10 @@ export class ConfigError extends Error {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const POLICIES: readonly RecoveryPolicyName[] = ['fail', 're-execute'];
+const AGENTS: readonly AgentName[] = ['scripted', 'conformance'];
 
 const A2A_NAMES: readonly string[] = [
+  'A2A_AGENT',
   'A2A_HEARTBEAT_MS',
   'A2A_TTL_MS',
   'A2A_SWEEP_MS',
@@ -78,11 +85,12 @@ export function readConfig(env: Environment): ReplicaConfig {
     databaseUrl,
     ledgerDatabaseUrl: readDatabaseUrl(env, 'LEDGER_DATABASE_URL') ?? databaseUrl,
     publicUrl: readPublicUrl(env),
+    agent: readChoice(env, 'A2A_AGENT', AGENTS) ?? 'scripted',
     leases: readSwitch(env, 'A2A_LEASES') ?? true,
     heartbeatMs: readInteger(env, 'A2A_HEARTBEAT_MS'),
     ttlMs: readInteger(env, 'A2A_TTL_MS'),
     sweepMs: readInteger(env, 'A2A_SWEEP_MS'),
-    policy: readPolicy(env),
+    policy: readChoice(env, 'A2A_POLICY', POLICIES),
     maxAttempts: readInteger(env, 'A2A_MAX_ATTEMPTS'),
     backoffMs: readInteger(env, 'A2A_BACKOFF_MS'),
     pollMs: readInteger(env, 'A2A_POLL_MS'),
@@ -128,12 +136,16 @@ function readSwitch(env: Environment, name: string): boolean | undefined {
   throw new ConfigError(`${name} must be true or false, got ${quote(value)}`);
 }
 
-function readPolicy(env: Environment): RecoveryPolicyName | undefined {
-  const value = read(env, 'A2A_POLICY');
+function readChoice<Choice extends string>(
+  env: Environment,
+  name: string,
+  choices: readonly Choice[],
+): Choice | undefined {
+  const value = read(env, name);
   if (value === undefined) return undefined;
-  const policy = POLICIES.find((name) => name === value);
-  if (policy !== undefined) return policy;
-  throw new ConfigError(`A2A_POLICY must be ${POLICIES.join(' or ')}, got ${quote(value)}`);
+  const choice = choices.find((candidate) => candidate === value);
+  if (choice !== undefined) return choice;
+  throw new ConfigError(`${name} must be ${choices.join(' or ')}, got ${quote(value)}`);
 }
 
 function readDatabaseUrl(env: Environment, name: string): string | undefined {

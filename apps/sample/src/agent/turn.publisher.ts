@@ -11,6 +11,15 @@ export interface Chunk {
   readonly last: boolean;
 }
 
+/** An artifact with a single part, or what is appended to one. */
+export interface ArtifactPart {
+  readonly artifactId: string;
+  readonly name: string;
+  readonly part: Part;
+  readonly append: boolean;
+  readonly lastChunk: boolean;
+}
+
 /**
  * The number each event of a task carries in its metadata as `n`: 1, 2, 3 … over all its turns, on whatever replica they
  * run, so that a reader can tell a missing event from one delivered twice.
@@ -64,13 +73,17 @@ export class TurnPublisher {
   }
 
   chunk({ artifactId, name, text, first, last }: Chunk): void {
+    this.artifact({ artifactId, name, part: textPart(text), append: !first, lastChunk: last });
+  }
+
+  artifact({ artifactId, name, part, append, lastChunk }: ArtifactPart): void {
     this.bus.publish(
       AgentEvent.artifactUpdate({
         taskId: this.taskId,
         contextId: this.contextId,
-        artifact: { artifactId, name, description: '', parts: [textPart(text)], metadata: undefined, extensions: [] },
-        append: !first,
-        lastChunk: last,
+        artifact: { artifactId, name, description: '', parts: [part], metadata: undefined, extensions: [] },
+        append,
+        lastChunk,
         metadata: this.numbers.next(),
       }),
     );
