@@ -85,7 +85,10 @@ export class AgentApp {
   }
 }
 
-/** Nest apps on one database of their own. Made at the top of a test file, it registers the file's hooks. */
+/**
+ * Nest apps on one database of their own. Made at the top of a test file, it registers the file's hooks. Apps live for a
+ * test, or `for: 'file'` until the file is done.
+ */
 export class AgentAppFixture {
   database!: TestDatabase;
   /** What the apps of the running test have logged. */
@@ -93,7 +96,7 @@ export class AgentAppFixture {
   private readonly apps: AgentApp[] = [];
   private readonly dataSources: Promise<DataSource>[] = [];
 
-  constructor() {
+  constructor({ for: lifetime = 'test' }: { for?: 'test' | 'file' } = {}) {
     const timers = watchTimers();
     const restoreConsole = quietSdk();
     beforeAll(async () => {
@@ -104,15 +107,13 @@ export class AgentAppFixture {
       try {
         await expectNoLease(this.database);
       } finally {
-        await Promise.all(this.apps.splice(0).map((app) => app.close()));
+        if (lifetime === 'test') await this.closeApps();
         await this.database.query('DELETE FROM a2a_task_leases'); // what one test leaves behind is not the next one's
-        for (const outcome of await Promise.allSettled(this.dataSources.splice(0))) {
-          if (outcome.status === 'fulfilled' && outcome.value.isInitialized) await outcome.value.destroy();
-        }
         this.logger.clear();
       }
     });
     afterAll(async () => {
+      await this.closeApps();
       restoreConsole();
       try {
         await expectNothingLeft(this.database, { timers });
@@ -155,6 +156,13 @@ export class AgentAppFixture {
       return error as Error; // Node's own errors are no instances of this realm's Error
     }
     throw new Error('The app has started');
+  }
+
+  private async closeApps(): Promise<void> {
+    await Promise.all(this.apps.splice(0).map((app) => app.close()));
+    for (const outcome of await Promise.allSettled(this.dataSources.splice(0))) {
+      if (outcome.status === 'fulfilled' && outcome.value.isInitialized) await outcome.value.destroy();
+    }
   }
 
   private async create(
