@@ -145,17 +145,19 @@ describe('The agent card', () => {
       });
       const client = await app.client({ transport });
       const { id } = await send(client, 'hello');
-      const [path, body] =
-        transport === 'JSONRPC'
-          ? ['/a2a/jsonrpc', callBody(transport, 'SubscribeToTask', { id })]
-          : [`/a2a/rest/tasks/${id}:subscribe`, '{}'];
-      const answer = await post(app, transport, body, { path });
-      if (transport === 'JSONRPC') expect(answer.code).toBe(-32004);
-      else expect(answer.reason).toBe('UNSUPPORTED_OPERATION');
+      const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'hello' }] };
+      for (const [method, params, restPath] of [
+        ['SubscribeToTask', { id }, `/tasks/${id}:subscribe`],
+        ['SendStreamingMessage', { message }, '/message:stream'],
+      ] as const) {
+        const path = transport === 'JSONRPC' ? '/a2a/jsonrpc' : `/a2a/rest${restPath}`;
+        const answer = await post(app, transport, callBody(transport, method, params), { path });
+        expect([method, answer.reason]).toEqual([method, 'UNSUPPORTED_OPERATION']);
+      }
     },
   );
 
-  test('that requires an extension is only for clients that know it', async () => {
+  test.each(TRANSPORTS)('that requires an extension is only for clients that know it, over %s', async (transport) => {
     const extensions = [{ uri: 'https://example.com/ext', required: true, description: '', params: undefined }];
     const app = await fixture.start({
       ...agent,
@@ -163,14 +165,14 @@ describe('The agent card', () => {
         agentCard: { name: 'n', description: 'd', version: '1', capabilities: { extensions, streaming: true } },
       },
     });
-    const client = await app.client();
+    const client = await app.client({ transport });
     const error = await errorOf(send(client, 'hello'));
     expect([error.name, error.message]).toEqual([
       'ExtensionSupportRequiredError',
       expect.stringContaining('https://example.com/ext'),
     ]);
     const headers = { 'a2a-extensions': 'https://example.com/ext, https://example.com/unknown' };
-    const answer = await post(app, 'JSONRPC', messageBody('JSONRPC', { messageId: 'ext' }), { headers });
+    const answer = await post(app, transport, messageBody(transport, { messageId: `ext ${transport}` }), { headers });
     expect(answer.text).toContain('INPUT_REQUIRED');
   });
 });
