@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { Global, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -62,6 +64,18 @@ describe('The boot refuses options', () => {
     ['no card', { agentCard: undefined as never }, 'agentCard', /agentCard is undefined: .*name/],
     ['no executor', { executor: undefined as never }, 'executor', /executor is undefined: .*class.*token/],
     ['an empty agent id', { agentId: '' }, 'agentId', /agentId is "": .*empty/],
+    [
+      'guards beside a gRPC that nobody guards',
+      { guards: [{ canActivate: () => false }], grpc: { port: 0 } },
+      'grpc.userBuilder',
+      /grpc\.userBuilder is undefined: guards see HTTP only/,
+    ],
+    [
+      'credentials for gRPC that are none',
+      { grpc: { port: 0, credentials: { key: 'k' } } },
+      'grpc.credentials',
+      /grpc\.credentials is \{"key":"k"\}: .*ServerCredentials of @grpc\/grpc-js/,
+    ],
     ['an empty path', { transports: { rest: '/' } }, 'transports.rest', /transports\.rest is "\/": .*path such as/],
   ];
 
@@ -183,4 +197,21 @@ test('a refused boot leaves the next one alone', async () => {
   await fixture.bootError({ cluster: { leases: { heartbeatIntervalMs: 0 } } });
   const app = await fixture.start({ execute: (context, bus) => completed(bus, context) });
   expect(stateName(await send(await app.client(), 'hello'))).toBe('COMPLETED');
+});
+
+test('The boot refuses a port for gRPC that is taken, and leaves nothing open', async () => {
+  const taken = createServer();
+  taken.listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  try {
+    const { port } = taken.address() as AddressInfo;
+    const error = await fixture.bootError({ cluster: { grpc: { port, host: '127.0.0.1' } } });
+    expectRefusal(
+      error,
+      'grpc.port',
+      new RegExp(`grpc\\.port is ${port}: 127\\.0\\.0\\.1:${port} cannot be .*EADDRINUSE`),
+    );
+  } finally {
+    taken.close();
+  }
 });

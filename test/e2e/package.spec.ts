@@ -26,22 +26,49 @@ describe('The package', () => {
     await run('tar', ['xzf', filename], { cwd: folder });
     await linkPeers(join(folder, 'node_modules'));
     await symlink(join(folder, 'package'), join(folder, 'node_modules/nestjs-a2a-cluster'));
-    const script = `
-      import 'reflect-metadata';
+    const printed = await printedBy(`
       import { A2AClusterModule, A2A_CLUSTER_ENTITIES } from 'nestjs-a2a-cluster';
       import { inMemoryStores } from 'nestjs-a2a-cluster/testing';
-      console.log(A2AClusterModule.name, A2A_CLUSTER_ENTITIES.length > 0, inMemoryStores().length > 0);`;
-    const options = { cwd: folder, env: { PATH: process.env.PATH } };
-    const flags = ['--preserve-symlinks', '--input-type=module', '-e', script];
-    expect((await run(process.execPath, flags, options)).stdout).toBe('A2AClusterModule true true\n');
+      console.log(A2AClusterModule.name, A2A_CLUSTER_ENTITIES.length > 0, inMemoryStores().length > 0);`);
+    expect(printed).toBe('A2AClusterModule true true\n');
     await access(join(folder, 'package/dist/testing/index.d.ts'));
   });
 
-  /** What an app has beside the package. */
+  it('boots without the packages that gRPC needs, and says which they are where gRPC is on', async () => {
+    const printed = await printedBy(`
+      import { NestFactory } from '@nestjs/core';
+      import { ScheduleModule } from '@nestjs/schedule';
+      import { A2AClusterModule } from 'nestjs-a2a-cluster';
+      import { inMemoryStores } from 'nestjs-a2a-cluster/testing';
+      for (const grpc of [false, { port: 0 }]) {
+        const agent = A2AClusterModule.forRoot({
+          executor: class Agent { async execute() {} async cancelTask() {} },
+          agentCard: { name: 'agent', description: '', version: '1' },
+          publicUrl: 'https://agent.example.com', extraProviders: inMemoryStores(), grpc,
+        });
+        const app = { module: class App {}, imports: [ScheduleModule.forRoot(), agent] };
+        await NestFactory.createApplicationContext(app, { logger: false, abortOnError: false }).then(
+          async (context) => (console.log('booted'), context.close()),
+          (error) => console.log(error.message),
+        );
+      }`);
+    expect(printed).toBe(
+      'booted\nA2AClusterModule option grpc is given, and its packages are not installed: ' +
+        'npm install @grpc/grpc-js @bufbuild/protobuf, or set grpc to false.\n',
+    );
+  });
+
+  /** What a script prints that is an app's. */
+  async function printedBy(script: string): Promise<string> {
+    const flags = ['--preserve-symlinks', '--input-type=module', '-e', `import 'reflect-metadata';${script}`];
+    return (await run(process.execPath, flags, { cwd: folder, env: { PATH: process.env.PATH } })).stdout;
+  }
+
+  /** What an app has beside the package, without what is optional. */
   async function linkPeers(modules: string): Promise<void> {
     await mkdir(modules);
     for (const name of await readdir(join(root, 'node_modules'))) {
-      if (name === 'nestjs-a2a-cluster' || name.startsWith('.')) continue;
+      if (['nestjs-a2a-cluster', '@grpc', '@bufbuild'].includes(name) || name.startsWith('.')) continue;
       await symlink(join(root, 'node_modules', name), join(modules, name));
     }
   }

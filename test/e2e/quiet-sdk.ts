@@ -1,5 +1,6 @@
-/** How the lines begin that the SDK's handlers write for errors which they answer as well. */
-const SDK_LINE = /^(Pre-stream error|Error during SSE streaming|SSE streaming error|Unhandled error in JSON-RPC)/;
+/** How the lines begin that the SDK's handlers, and gRPC, write for errors which they answer or throw as well. */
+const SDK_LINE =
+  /^(Pre-stream error|Error during SSE streaming|SSE streaming error|Unhandled error in JSON-RPC|E No address added)/;
 
 /** Silences those lines of `console.error`, and nothing else. Returns what takes it back. */
 export function quietSdk(): () => void {

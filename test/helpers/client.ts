@@ -11,13 +11,14 @@ import { A2AError } from '@a2a-js/sdk/errors';
 
 export interface ClientOptions {
   /** The transport it speaks, and no other. Default JSONRPC. */
-  transport?: 'JSONRPC' | 'HTTP+JSON';
+  transport?: 'JSONRPC' | 'HTTP+JSON' | 'GRPC';
   /** Name of the caller, sent as `Authorization: Bearer NAME`. Default: anonymous. */
   user?: string;
 }
 
 /** The SDK's own client of the agent whose card is served under `url`. */
-export function clientFor(url: string, { transport = 'JSONRPC', user }: ClientOptions = {}): Promise<Client> {
+export async function clientFor(url: string, { transport = 'JSONRPC', user }: ClientOptions = {}): Promise<Client> {
+  if (transport === 'GRPC') return (await import('./grpc-client.js')).grpcClientFor(url, { user });
   const fetchImpl = user === undefined ? fetch : fetchAs(user);
   const factory = transport === 'JSONRPC' ? JsonRpcTransportFactory : RestTransportFactory;
   return new ClientFactory({ transports: [new factory({ fetchImpl })] }).createFromUrl(url);

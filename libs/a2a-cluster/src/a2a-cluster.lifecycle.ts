@@ -9,6 +9,7 @@ import type { DatabaseAccess } from './database/database-access.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { Heartbeat } from './leases/heartbeat.js';
 import type { LeaseStore } from './leases/lease-store.js';
+import type { GrpcServer } from './protocol/grpc/grpc.server.js';
 import type { OpenResponses } from './protocol/open-responses.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
 import type { PushDispatcher } from './push/push-dispatcher.js';
@@ -29,6 +30,8 @@ export interface LifecycleParts {
   runner: TurnRunner;
   watch: LeaseWatch;
   responses: OpenResponses;
+  /** None where gRPC is off. */
+  grpc: GrpcServer | null;
   push: PushDispatcher;
   stream: TaskEventStream;
   poller: Poller;
@@ -55,25 +58,26 @@ export class A2AClusterLifecycle
   }
 
   async onApplicationBootstrap(): Promise<void> {
-    const { poller, heartbeat, sweep } = this.parts;
+    const { poller, heartbeat, sweep, grpc } = this.parts;
     // Before the first request: whoever subscribes then hears of other replicas at once.
     await poller.runOnce();
+    await grpc?.listen();
     poller.start();
     heartbeat?.start();
     sweep?.start();
   }
 
-  /** Drains while HTTP still serves, renewals go on, and streams are told how their turns end. */
+  /** Drains while the transports still serve, renewals go on, and streams are told how their turns end. */
   async onModuleDestroy(): Promise<void> {
     await this.parts.runner.drain(() => this.parts.watch.runOnce());
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    const { poller, heartbeat, sweep, stream, leases, responses, push } = this.parts;
+    const { poller, heartbeat, sweep, stream, leases, responses, grpc, push } = this.parts;
     await sweep?.stop();
     await Promise.all([poller.stop(), heartbeat?.stop(), push.stop()]);
     await stream.close();
-    await responses.end();
+    await Promise.all([responses.end(), grpc?.close()]);
     await leases.close();
   }
 

@@ -1,6 +1,8 @@
 import { resolveUserScope } from '@a2a-js/sdk/server';
-import { type A2AClusterOptions, resolveOptions, resolveTransports } from './a2a-cluster.options.js';
+import { type A2AClusterOptions, resolveOptions } from './a2a-cluster.options.js';
+import { resolveTransports } from './a2a-cluster.transport-options.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
+import { anonymousCaller } from './protocol/grpc/grpc-options.js';
 import { userFromRequest } from './protocol/user-builder.js';
 import { defaultContextCodec } from './turns/context-codec.js';
 
@@ -40,6 +42,7 @@ describe('Options', () => {
       push: {
         ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
       },
+      grpc: false,
       userBuilder: userFromRequest,
       ownerResolver: resolveUserScope,
       contextCodec: defaultContextCodec,
@@ -72,6 +75,12 @@ describe('Options', () => {
     expect(resolveTransports({ jsonRpc: undefined, rest: false } as never)).toMatchObject({
       jsonRpc: '/a2a/jsonrpc',
       rest: false,
+    });
+  });
+
+  test('gRPC needs no more than a port', () => {
+    expect(resolveOptions({ ...required, grpc: { port: 0, host: undefined as never } }).grpc).toEqual({
+      ...{ port: 0, host: '0.0.0.0', userBuilder: anonymousCaller, channelOptions: {} },
     });
   });
 
@@ -125,6 +134,18 @@ describe('Options', () => {
     ['push.allow', 'all'],
     ['push.maxAttempts', 0],
     ['push.timeoutMs', Infinity],
+    ['grpc', true],
+    ['grpc', 50051],
+    ['grpc', null],
+    ['grpc.port', undefined],
+    ['grpc.port', -1],
+    ['grpc.port', 65_536],
+    ['grpc.port', '50051'],
+    ['grpc.host', ''],
+    ['grpc.host', 'two words'],
+    ['grpc.publicUrl', ''],
+    ['grpc.userBuilder', 'anonymous'],
+    ['grpc.channelOptions', null],
     ['turns.unfinishedTurn', 'wait'],
     ['publicUrl', ''],
     ['publicUrl', 'agent.example.com'],
@@ -168,6 +189,17 @@ describe('Options', () => {
     );
   });
 
+  test('refuse gRPC beside interfaces that do not name it', () => {
+    const interfaceOf = (protocolBinding: string) => ({ url: '', protocolBinding, protocolVersion: '1.0', tenant: '' });
+    const withInterfaces = (...bindings: string[]): A2AClusterOptions => ({
+      ...{ grpc: { port: 0 }, agentCard: { ...required.agentCard, supportedInterfaces: bindings.map(interfaceOf) } },
+    });
+    const error = refusalOf(() => resolveOptions(withInterfaces('JSONRPC')));
+    expect(error.option).toBe('agentCard.supportedInterfaces');
+    expect(error.message).toContain('is ["JSONRPC"]: with the option grpc');
+    expect(() => resolveOptions(withInterfaces('JSONRPC', 'GRPC'))).not.toThrow();
+  });
+
   test('that are missing altogether are refused as such', () => {
     expect(refusalOf(() => resolveOptions(undefined as never)).option).toBe('agentCard');
   });
@@ -198,5 +230,6 @@ function cyclic(): object {
 function resolveNested(option: string, value: unknown): unknown {
   const [group, name] = option.split('.') as [string, string | undefined];
   if (group === 'transports') return resolveTransports({ [name!]: value });
-  return resolveOptions({ ...required, [group]: name === undefined ? value : { [name]: value } });
+  const rest = group === 'grpc' ? { port: 50_051 } : {};
+  return resolveOptions({ ...required, [group]: name === undefined ? value : { ...rest, [name]: value } });
 }

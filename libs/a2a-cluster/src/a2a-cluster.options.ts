@@ -3,11 +3,20 @@ import { type ExtendedAgentCardProvider, type OwnerResolver, resolveUserScope } 
 import type { UserBuilder } from '@a2a-js/sdk/server/express';
 import type { InjectionToken, ModuleMetadata, Provider, Type } from '@nestjs/common';
 
+import {
+  MAX_TIMER_MS,
+  requireDuration,
+  requireOneOf,
+  requireWhole,
+  withoutUndefined,
+} from './a2a-cluster.option-rules.js';
+import { resolveGrpc } from './a2a-cluster.transport-options.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { LeaseTimes } from './leases/heartbeat.js';
 import type { AgentCardInput } from './protocol/agent-cards.js';
 import type { GuardInput } from './protocol/controllers.js';
-import { normalizedPath, type TransportPaths } from './protocol/transport-paths.js';
+import type { GrpcOptions } from './protocol/grpc/grpc-options.js';
+import type { TransportPaths } from './protocol/transport-paths.js';
 import type { PushOptions } from './push/push-options.js';
 import { PushTargetGuard } from './push/push-target.guard.js';
 import { userFromRequest } from './protocol/user-builder.js';
@@ -89,6 +98,11 @@ export interface A2AClusterOptions {
    * timeoutMs 10 000, maxAttempts 10, backoffMs 1 000, maxConcurrentDeliveries 256.
    */
   push?: Partial<PushOptions>;
+  /**
+   * The gRPC transport, which needs the packages @grpc/grpc-js and @bufbuild/protobuf: `{ port: 50051 }` and more. Messages
+   * are as large as `transports.bodyLimitBytes` allows. Default: false.
+   */
+  grpc?: (Partial<GrpcOptions> & Pick<GrpcOptions, 'port'>) | false;
   /** After how long a task that waits for its client is ended FAILED. Default: never. */
   interruptedTaskTimeoutMs?: number;
   /** Who calls. Default: what guards and middleware left in `req.user`. */
@@ -107,20 +121,22 @@ export interface A2AClusterOptionsFactory {
 }
 
 /** The options with every default in place. */
-export interface ResolvedOptions extends Omit<A2AClusterOptions, 'leases' | 'sweeper' | 'streams' | 'turns' | 'push'> {
+export interface ResolvedOptions extends Omit<
+  A2AClusterOptions,
+  'leases' | 'sweeper' | 'streams' | 'turns' | 'push' | 'grpc'
+> {
   leases: LeaseTimes | false;
   sweeper: SweeperOptions | false;
   streams: { pollIntervalMs: number; notify: boolean; retentionMs: number; keepAliveMs: number };
   turns: TurnOptions & { messageIdWindowMs: number };
   push: PushOptions;
+  grpc: GrpcOptions | false;
   userBuilder: UserBuilder;
   ownerResolver: OwnerResolver;
   contextCodec: ContextCodec;
   validateInputModes: boolean;
   globalEnhancers: boolean;
 }
-
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Fills the defaults in and checks all rules. Throws {@link ClusterOptionsError}. */
 export function resolveOptions(given: A2AClusterOptions): ResolvedOptions {
@@ -134,11 +150,12 @@ export function resolveOptions(given: A2AClusterOptions): ResolvedOptions {
   }
   const resolved: ResolvedOptions = {
     ...options,
-    leases: options.leases !== false && { ...LEASE_DEFAULTS, ...given_(options.leases) },
-    sweeper: options.leases !== false && { ...SWEEPER_DEFAULTS, ...given_(options.sweeper) },
-    streams: { ...STREAM_DEFAULTS, ...given_(options.streams) },
-    turns: { ...TURN_DEFAULTS, ...given_(options.turns) },
-    push: { ...PUSH_DEFAULTS, ...given_(options.push) },
+    leases: options.leases !== false && { ...LEASE_DEFAULTS, ...withoutUndefined(options.leases) },
+    sweeper: options.leases !== false && { ...SWEEPER_DEFAULTS, ...withoutUndefined(options.sweeper) },
+    streams: { ...STREAM_DEFAULTS, ...withoutUndefined(options.streams) },
+    turns: { ...TURN_DEFAULTS, ...withoutUndefined(options.turns) },
+    push: { ...PUSH_DEFAULTS, ...withoutUndefined(options.push) },
+    grpc: resolveGrpc(options.grpc),
     userBuilder: options.userBuilder ?? userFromRequest,
     ownerResolver: options.ownerResolver ?? resolveUserScope,
     contextCodec: options.contextCodec ?? defaultContextCodec,
@@ -147,21 +164,6 @@ export function resolveOptions(given: A2AClusterOptions): ResolvedOptions {
   };
   check(resolved);
   return resolved;
-}
-
-/** The transports with every default in place; `transports` is static, so it is checked where the module is made. */
-export function resolveTransports(given: Partial<TransportPaths> = {}): TransportPaths {
-  const paths = { ...TRANSPORT_DEFAULTS, ...given_(given) };
-  for (const name of ['jsonRpc', 'rest', 'agentCard'] as const) {
-    const path: unknown = paths[name];
-    if (path === false) continue;
-    if (typeof path !== 'string' || normalizedPath(path) === '') {
-      throw ClusterOptionsError.rule(`transports.${name}`, path, 'it must be a path such as /a2a, or false');
-    }
-    paths[name] = normalizedPath(path);
-  }
-  requireWhole('transports.bodyLimitBytes', paths.bodyLimitBytes, 1, Number.MAX_SAFE_INTEGER);
-  return paths;
 }
 
 const LEASE_DEFAULTS: LeaseTimes = { heartbeatIntervalMs: 30_000, ttlMs: 120_000 };
@@ -185,18 +187,6 @@ const TURN_DEFAULTS: ResolvedOptions['turns'] = {
 const PUSH_DEFAULTS: PushOptions = {
   ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
 };
-const TRANSPORT_DEFAULTS: TransportPaths = {
-  jsonRpc: '/a2a/jsonrpc',
-  rest: '/a2a/rest',
-  agentCard: '/.well-known/agent-card.json',
-  bodyLimitBytes: 10 * 1024 * 1024,
-};
-
-/** Without the keys that were given as undefined, which would undo defaults. */
-function given_<T extends object>(options: T | undefined): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(options ?? {}).filter(([, value]) => value !== undefined)) as never;
-}
-
 function check(options: ResolvedOptions): void {
   const { leases, sweeper, streams, turns, push, interruptedTaskTimeoutMs } = options;
   checkCard(options);
@@ -246,7 +236,7 @@ function checkPush({ allow, timeoutMs, maxAttempts, backoffMs, maxConcurrentDeli
   requireWhole('push.maxConcurrentDeliveries', maxConcurrentDeliveries, 1, 10_000);
 }
 
-function checkCard({ agentCard, publicUrl }: ResolvedOptions): void {
+function checkCard({ agentCard, publicUrl, grpc }: ResolvedOptions): void {
   if (!agentCard || typeof agentCard !== 'object' || !agentCard.name) {
     throw ClusterOptionsError.rule('agentCard', agentCard, 'the agent needs a card with at least a name');
   }
@@ -264,18 +254,14 @@ function checkCard({ agentCard, publicUrl }: ResolvedOptions): void {
       'a card without supportedInterfaces needs the URL under which clients reach the agent',
     );
   }
+  const { supportedInterfaces = [] } = agentCard;
+  if (grpc && supportedInterfaces.length > 0 && !supportedInterfaces.some(isGrpc)) {
+    throw ClusterOptionsError.rule(
+      'agentCard.supportedInterfaces',
+      supportedInterfaces.map(({ protocolBinding }) => protocolBinding),
+      "with the option grpc one of them must have the protocolBinding GRPC, or the SDK refuses gRPC's calls",
+    );
+  }
 }
 
-/** Above 2^31 - 1 ms a timer fires at once. */
-const requireDuration = (option: string, value: unknown): void => requireWhole(option, value, 1, MAX_TIMER_MS);
-
-function requireWhole(option: string, value: unknown, min: number, max: number): void {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return;
-  throw ClusterOptionsError.rule(option, value, `it must be a whole number from ${min} to ${max}`);
-}
-
-function requireOneOf(option: string, value: unknown, allowed: string[], orElse = ''): void {
-  if (typeof value === 'string' && allowed.includes(value)) return;
-  const named = allowed.map((one) => `'${one}'`).join(', ');
-  throw ClusterOptionsError.rule(option, value, `it must be one of ${named}${orElse}`);
-}
+const isGrpc = ({ protocolBinding }: { protocolBinding: string }): boolean => protocolBinding === 'GRPC';

@@ -2,9 +2,11 @@ import type { Provider } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
 import { type ResolvedOptions } from './a2a-cluster.options.js';
+import { grpcProviders, grpcTarget } from './a2a-cluster.grpc-providers.js';
 import { AgentCards } from './protocol/agent-cards.js';
 import { a2aBodyParser } from './protocol/body-parser.js';
 import { ClusterRequestHandler } from './protocol/cluster.request-handler.js';
+import { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
 import { OpenResponses } from './protocol/open-responses.js';
 import { PushReceivers } from './protocol/push-receivers.js';
 import { TaskCancellation } from './protocol/task-cancellation.js';
@@ -29,15 +31,21 @@ export function protocolProviders(): Provider[] {
   return [
     provide(
       AgentCards,
-      (options: ResolvedOptions, { transports }: StaticParts, config: ApplicationConfig) => {
+      (
+        options: ResolvedOptions,
+        { transports }: StaticParts,
+        config: ApplicationConfig,
+        server: A2AGrpcServer | null,
+      ) => {
         const { agentCard, extendedAgentCard, cardSignature, publicUrl } = options;
         return new AgentCards(agentCard, extendedAgentCard, cardSignature, () => ({
           publicUrl,
           prefixOf: (path) => prefixOf(config, path),
           transports,
+          grpc: grpcTarget(options, server?.port),
         }));
       },
-      [RESOLVED_OPTIONS, STATIC_OPTIONS, ApplicationConfig],
+      [RESOLVED_OPTIONS, STATIC_OPTIONS, ApplicationConfig, A2AGrpcServer],
     ),
     provide(
       TaskCancellation,
@@ -114,12 +122,13 @@ export function protocolProviders(): Provider[] {
       ) => new TransportEndpoints(handler, userBuilder, transports, running, responses, config),
       [A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS, RunningTurns, OpenResponses, ApplicationConfig],
     ),
+    ...grpcProviders(),
     provide(
       BODY_PARSER,
       (host: HttpAdapterHost, { transports }: StaticParts, config: ApplicationConfig) => {
         // As soon as there is an adapter, which is before Nest registers its own parser.
         host.init$.subscribe(() => {
-          if (host.httpAdapter.getType() !== 'express') return;
+          if (host.httpAdapter?.getType?.() !== 'express') return; // an application context has none
           host.httpAdapter.use(a2aBodyParser(transports, () => globalPrefix(config)));
         });
         return transports;

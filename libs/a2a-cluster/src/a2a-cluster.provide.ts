@@ -1,4 +1,5 @@
 import type { FactoryProvider, InjectionToken, Provider } from '@nestjs/common';
+import type { GuardInput } from './protocol/controllers.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
 
 /** A static part of the options, resolved. */
@@ -6,6 +7,7 @@ export interface StaticParts {
   agentId: string;
   dataSource: string | undefined;
   transports: TransportPaths;
+  guards: readonly GuardInput[];
   executor: InjectionToken;
 }
 
@@ -20,6 +22,9 @@ export const LEASED_EFFECTS = Symbol('A2A_CLUSTER_LEASED_EFFECTS');
 
 /** @internal Parses the bodies of our paths. */
 export const BODY_PARSER = Symbol('A2A_CLUSTER_BODY_PARSER');
+
+/** @internal What the gRPC server serves. */
+export const GRPC_SERVICES = Symbol('A2A_CLUSTER_GRPC_SERVICES');
 
 /** A factory provider whose parameters are what it injects, in the same order. */
 export function provide(

@@ -5,19 +5,16 @@ import type { AgentExecutor } from '@a2a-js/sdk/server';
 import type { DataSource } from 'typeorm';
 import { A2A_CLUSTER_OPTIONS, A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
 import { A2AClusterLifecycle, type LifecycleParts } from './a2a-cluster.lifecycle.js';
-import {
-  type A2AClusterStaticOptions,
-  type ResolvedOptions,
-  resolveOptions,
-  resolveTransports,
-} from './a2a-cluster.options.js';
+import { type A2AClusterStaticOptions, type ResolvedOptions, resolveOptions } from './a2a-cluster.options.js';
 import { requireUsable } from './a2a-cluster.schema-check.js';
+import { resolveTransports } from './a2a-cluster.transport-options.js';
 import { ClusterDatabase } from './database/cluster-database.js';
 import { DatabaseAccess } from './database/database-access.js';
 import { EffectStore } from './effects/effect-store.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
+import { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
 import { transportControllers } from './protocol/controllers.js';
 import { OpenResponses } from './protocol/open-responses.js';
 import { PushConfigStore } from './push/push-config-store.js';
@@ -31,7 +28,13 @@ import { VersionedTaskStore } from './tasks/task-store.js';
 import { ExecutorProvider } from './turns/executor-provider.js';
 import { LeaseWatch } from './turns/lease-watch.js';
 import { TurnRunner } from './turns/turn-runner.js';
-import { BODY_PARSER, MIN_STATEMENT_TIMEOUT_MS, provide, type StaticParts } from './a2a-cluster.provide.js';
+import {
+  BODY_PARSER,
+  GRPC_SERVICES,
+  MIN_STATEMENT_TIMEOUT_MS,
+  provide,
+  type StaticParts,
+} from './a2a-cluster.provide.js';
 import { protocolProviders } from './a2a-cluster.protocol-providers.js';
 import { recoveryProviders } from './a2a-cluster.recovery-providers.js';
 import { storeProviders } from './a2a-cluster.store-providers.js';
@@ -45,7 +48,7 @@ export function clusterModule(definition: DynamicModule, extras: A2AClusterStati
     ...definition,
     global: extras.isGlobal ?? false,
     imports: [...new Set([...(definition.imports ?? []), ...(extras.imports ?? [])])],
-    controllers: transportControllers(parts.transports, extras.guards ?? []),
+    controllers: transportControllers(parts.transports, parts.guards),
     providers: [
       ...(definition.providers ?? []),
       { provide: STATIC_OPTIONS, useValue: parts },
@@ -53,11 +56,11 @@ export function clusterModule(definition: DynamicModule, extras: A2AClusterStati
       ...providers(parts),
       ...(extras.extraProviders ?? []),
     ],
-    exports: [...(definition.exports ?? []), ...stores, AbandonedTaskSweeper, A2A_REQUEST_HANDLER],
+    exports: [...(definition.exports ?? []), ...stores, AbandonedTaskSweeper, A2A_REQUEST_HANDLER, A2AGrpcServer],
   };
 }
 
-function staticParts({ executor, agentId, dataSource, transports }: A2AClusterStaticOptions): StaticParts {
+function staticParts({ executor, agentId, dataSource, transports, guards }: A2AClusterStaticOptions): StaticParts {
   if (!executor) {
     throw ClusterOptionsError.rule('executor', executor, 'name the class of the agent executor, or its token');
   }
@@ -66,6 +69,7 @@ function staticParts({ executor, agentId, dataSource, transports }: A2AClusterSt
     agentId: agentId ?? 'default',
     dataSource: dataSource === 'default' ? undefined : dataSource,
     transports: resolveTransports(transports),
+    guards: guards ?? [],
     executor,
   };
 }
@@ -98,10 +102,13 @@ function providers({ dataSource }: StaticParts): Provider[] {
           transports: parts.transports,
           ...zip(LIFECYCLE_PARTS, rest),
         }),
-      inject: [DatabaseAccess, STATIC_OPTIONS, ...Object.values(LIFECYCLE_PARTS), EventRetention, BODY_PARSER],
+      inject: [DatabaseAccess, STATIC_OPTIONS, ...Object.values(LIFECYCLE_PARTS), ...BESIDE],
     },
   ];
 }
+
+/** What nobody else asks for, and is to be made all the same. */
+const BESIDE = [EventRetention, BODY_PARSER, GRPC_SERVICES];
 
 const LIFECYCLE_PARTS = {
   executor: ExecutorProvider,
@@ -110,6 +117,7 @@ const LIFECYCLE_PARTS = {
   runner: TurnRunner,
   watch: LeaseWatch,
   responses: OpenResponses,
+  grpc: A2AGrpcServer,
   push: PushDispatcher,
   stream: TaskEventStream,
   poller: Poller,

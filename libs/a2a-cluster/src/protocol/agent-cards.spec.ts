@@ -6,9 +6,9 @@ import type { TransportPaths } from './transport-paths.js';
 const input: AgentCardInput = { name: 'agent', description: 'd', version: '1' };
 const transports: TransportPaths = { jsonRpc: '/rpc', rest: '/http', agentCard: '/card', bodyLimitBytes: 1 };
 const at =
-  (publicUrl: string | undefined, prefix = '', paths = transports) =>
+  (publicUrl: string | undefined, prefix = '', paths = transports, grpc?: string) =>
   () => ({
-    ...{ publicUrl, prefixOf: () => prefix, transports: paths },
+    ...{ publicUrl, prefixOf: () => prefix, transports: paths, grpc },
   });
 
 const urlsOf = async (cards: AgentCards): Promise<string[]> =>
@@ -28,6 +28,17 @@ describe('AgentCards', () => {
     expect(await urlsOf(new AgentCards(input, undefined, undefined, endpoints))).toEqual([
       'HTTP+JSON https://x.test/http',
     ]);
+  });
+
+  test('name gRPC where it is at the moment', async () => {
+    let port = 1;
+    const cards = new AgentCards(input, undefined, undefined, () =>
+      at('https://x.test', '', transports, `x:${port}`)(),
+    );
+    const [jsonRpc, rest, grpc] = await urlsOf(cards);
+    expect([jsonRpc, rest, grpc]).toEqual(['JSONRPC https://x.test/rpc', 'HTTP+JSON https://x.test/http', 'GRPC x:1']);
+    port = 2;
+    expect(await urlsOf(cards)).toContain('GRPC x:2');
   });
 
   test('keep interfaces that were given, and read the endpoints only when they need them', async () => {

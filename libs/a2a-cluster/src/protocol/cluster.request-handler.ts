@@ -46,7 +46,8 @@ import {
   requireMessage,
   withHistory,
 } from './request-validation.js';
-import { outsideResponse, paced } from './response-flow.js';
+import { GRPC_STATUS, GrpcStatusError } from './grpc/grpc-status.error.js';
+import { outsideAnswer, paced } from './response-flow.js';
 import type { PushReceivers } from './push-receivers.js';
 import type { TaskCancellation } from './task-cancellation.js';
 import type { Repetition, TurnAnswers } from './turn-answers.js';
@@ -69,7 +70,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   ) {}
 
   getAgentCard(): Promise<AgentCard> {
-    return this.cards.card();
+    return this.answer(() => this.cards.card());
   }
 
   getAuthenticatedExtendedAgentCard(
@@ -216,7 +217,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     };
     const push = await this.receiverOf(params, scope.taskId, context);
     const turn = { scope, contextId, callContext: context, request, receipt, push, task, referenceTasks: references };
-    const execution = outsideResponse(() => this.runner.start(turn));
+    const execution = outsideAnswer(() => this.runner.start(turn));
     if (push) void execution.opened.promise.then(() => this.push.registered()).catch(() => undefined);
     return execution;
   }
@@ -272,7 +273,9 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   /** Clients see the protocol's errors; what else goes wrong is ours to read. */
   private publicError(error: unknown): A2AError {
     if (error instanceof A2AError) return error;
-    if (error instanceof ReplicaDrainingError) return new A2AError({ message: error.message, cause: error });
+    if (error instanceof ReplicaDrainingError) {
+      return new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, error.message, { cause: error });
+    }
     this.logger.error(error instanceof Error ? error.stack : String(error));
     return new A2AError({ message: 'Internal error; the agent has logged it.', cause: error });
   }

@@ -1,7 +1,7 @@
 import type { Response } from 'express';
 
 /** How long streams may take to say goodbye at shutdown, in ms: a reader that does not read never lets them. */
-const GOODBYE_MS = 500;
+export const GOODBYE_MS = 500;
 
 /** What clients skip in an event stream, by the format's own rules. */
 const COMMENT = ': keep-alive\n\n';

@@ -7,7 +7,7 @@ import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
 import type { OpenResponses } from './open-responses.js';
 import { normalizeRequestedVersion } from './requested-version.js';
-import { withResponse } from './response-flow.js';
+import { withReader } from './response-flow.js';
 import { answeredOddMediaType, answerInNamedMediaType } from './rest-media-type.js';
 import { below, normalizedPath, type TransportName, type TransportPaths } from './transport-paths.js';
 import { blamingTheRequest, notingCalls, notingErrors } from './undecodable.js';
@@ -44,7 +44,7 @@ export class TransportEndpoints {
         req.url = url;
         next(error);
       });
-    withResponse(res, () => blamingTheRequest(transport, res, handOver));
+    withReader(res, () => blamingTheRequest(transport, res, handOver));
   }
 }
 

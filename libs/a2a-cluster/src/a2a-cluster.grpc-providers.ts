@@ -1,0 +1,55 @@
+import type { Provider } from '@nestjs/common';
+import type { A2ARequestHandler } from '@a2a-js/sdk/server';
+import { A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
+import type { ResolvedOptions } from './a2a-cluster.options.js';
+import { GRPC_SERVICES, provide, type StaticParts } from './a2a-cluster.provide.js';
+import { ClusterOptionsError } from './errors/cluster-options.error.js';
+import { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
+import { GrpcCallers } from './protocol/grpc/grpc-callers.js';
+import { loadGrpcModules } from './protocol/grpc/grpc-modules.js';
+import { anonymousCaller } from './protocol/grpc/grpc-options.js';
+import { GrpcServer } from './protocol/grpc/grpc.server.js';
+import { RunningTurns } from './turns/running-turns.js';
+
+/** The gRPC transport, if it is on: the server, and apart from it what it serves, since the card asks for its port. */
+export function grpcProviders(): Provider[] {
+  return [
+    provide(
+      A2AGrpcServer,
+      async ({ grpc, streams }: ResolvedOptions, { transports, guards }: StaticParts): Promise<GrpcServer | null> => {
+        if (!grpc) return null;
+        if (guards.length > 0 && grpc.userBuilder === anonymousCaller) {
+          throw ClusterOptionsError.rule(
+            'grpc.userBuilder',
+            undefined,
+            'guards see HTTP only, so beside the option guards gRPC needs a user builder that says who calls, or refuses',
+          );
+        }
+        return new GrpcServer(await loadGrpcModules(), grpc, transports.bodyLimitBytes, streams.keepAliveMs);
+      },
+      [RESOLVED_OPTIONS, STATIC_OPTIONS],
+    ),
+    provide(
+      GRPC_SERVICES,
+      async (
+        server: GrpcServer | null,
+        requestHandler: A2ARequestHandler,
+        { grpc }: ResolvedOptions,
+        running: RunningTurns,
+      ): Promise<void> => {
+        if (!server || !grpc) return;
+        const callers = new GrpcCallers(grpc.userBuilder, running);
+        const { sdk } = await loadGrpcModules();
+        const service = sdk.grpcService({ requestHandler, userBuilder: (call) => callers.admit(call) });
+        server.serve(sdk.A2AService, service);
+      },
+      [A2AGrpcServer, A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, RunningTurns],
+    ),
+  ];
+}
+
+/** Where clients reach gRPC; undefined where it is off. */
+export function grpcTarget({ grpc, publicUrl }: ResolvedOptions, boundPort: number | undefined): string | undefined {
+  if (!grpc) return undefined;
+  return grpc.publicUrl ?? (publicUrl && `${new URL(publicUrl).hostname}:${boundPort ?? grpc.port}`);
+}

@@ -1,0 +1,52 @@
+import type { StreamResponse } from '@a2a-js/sdk';
+import { A2AGrpcServer, type GrpcCall, TaskEventStream, type VersionedTaskEvent } from 'nestjs-a2a-cluster';
+import { type AgentApp, type AgentAppOptions, bearerUser } from './agent-app.fixture.js';
+
+/** Takes `authorization: Bearer NAME` for user NAME, as the fixture's HTTP does. */
+const grpcBearerUser = ({ metadata }: GrpcCall): ReturnType<typeof bearerUser> =>
+  bearerUser({ headers: { authorization: String(metadata.get('authorization')[0] ?? '') } } as never);
+
+/** An app that serves gRPC too, at a free port. */
+export const withGrpc = (options: AgentAppOptions, grpc: object = {}): AgentAppOptions => ({
+  ...options,
+  cluster: { ...options.cluster, grpc: { port: 0, host: '127.0.0.1', userBuilder: grpcBearerUser, ...grpc } },
+});
+
+/** Where an app serves gRPC. */
+export const targetOf = (app: AgentApp): string =>
+  `127.0.0.1:${app.nest.get(A2AGrpcServer, { strict: false }).port ?? 'no port'}`;
+
+/** Notes what the followers of an app's event stream take, and whether they are gone. */
+export function watchFollowers(app: AgentApp): { taken: number; open: number }[] {
+  const stream = app.nest.get(TaskEventStream, { strict: false });
+  const follow = stream.follow.bind(stream);
+  const followers: { taken: number; open: number }[] = [];
+  stream.follow = (...given) => {
+    const follower = { taken: 0, open: 1 };
+    followers.push(follower);
+    return noted(follow(...given), follower);
+  };
+  return followers;
+}
+
+async function* noted(
+  events: AsyncGenerator<VersionedTaskEvent, void>,
+  follower: { taken: number; open: number },
+): AsyncGenerator<VersionedTaskEvent, void> {
+  try {
+    for await (const event of events) {
+      follower.taken += 1;
+      yield event;
+    }
+  } finally {
+    follower.open -= 1;
+  }
+}
+
+/** The texts of the artifact updates among responses. */
+export const chunksOf = (responses: readonly StreamResponse[]): string[] =>
+  responses.flatMap(({ payload }) => {
+    if (payload?.$case !== 'artifactUpdate') return [];
+    const content = payload.value.artifact?.parts[0]?.content;
+    return content?.$case === 'text' ? [content.value] : [];
+  });
