@@ -1,10 +1,10 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { A2AClusterModule } from 'nestjs-a2a-cluster';
+import { A2AClusterModule, type A2AClusterOptions } from 'nestjs-a2a-cluster';
 import { agentCard } from './agent-card.js';
 import { ScriptedAgent } from './agent/scripted-agent.executor.js';
-import { bearerUser } from './bearer-user.js';
+import { bearerUser, grpcBearerUser } from './bearer-user.js';
 import type { AgentName, ReplicaConfig } from './config.js';
 import { conformanceCard } from './conformance/agent-card.js';
 import { ConformanceAgent } from './conformance/conformance-agent.executor.js';
@@ -33,6 +33,7 @@ export class AppModule {
           agentCard: agent.agentCard,
           publicUrl,
           userBuilder: bearerUser,
+          grpc: grpcOptions(config),
           leases: config.leases && given({ heartbeatIntervalMs: config.heartbeatMs, ttlMs: config.ttlMs }),
           streams: given({ pollIntervalMs: config.pollMs }),
           push: { allow: [...config.pushAllow] },
@@ -42,6 +43,10 @@ export class AppModule {
       ],
     };
   }
+}
+
+function grpcOptions({ grpcPort: port, host }: ReplicaConfig): NonNullable<A2AClusterOptions['grpc']> {
+  return port !== undefined && { port, host, userBuilder: grpcBearerUser };
 }
 
 /** Absent unless one of its settings is given: without leases the library accepts no sweeper. */

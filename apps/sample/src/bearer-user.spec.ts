@@ -1,5 +1,5 @@
 import type { Request } from 'express';
-import { bearerUser } from './bearer-user.js';
+import { bearerUser, grpcBearerUser } from './bearer-user.js';
 
 const callerOf = (authorization?: string) => bearerUser({ headers: { authorization } } as Request);
 
@@ -18,4 +18,15 @@ describe('bearerUser', () => {
       expect(await callerOf(header)).toMatchObject({ isAuthenticated: false });
     },
   );
+});
+
+test('grpcBearerUser takes the metadata as bearerUser takes the header', () => {
+  const callerOf = (...authorization: string[]) =>
+    grpcBearerUser({
+      metadata: { get: () => authorization, getMap: () => ({}) },
+      getPeer: () => '',
+      getPath: () => '',
+    });
+  expect(callerOf('Bearer alice')).toMatchObject({ isAuthenticated: true, userName: 'alice' });
+  expect(callerOf()).toMatchObject({ isAuthenticated: false });
 });

@@ -1,5 +1,6 @@
 import { UnauthenticatedUser, type User } from '@a2a-js/sdk/server';
 import type { Request } from 'express';
+import type { GrpcCall } from 'nestjs-a2a-cluster';
 
 /** A caller who said who he is. */
 class BearerUser implements User {
@@ -13,6 +14,15 @@ class BearerUser implements User {
  * from another, not security. Without the header the caller is anonymous.
  */
 export function bearerUser(request: Request): Promise<User> {
-  const name = /^Bearer +(\S.*)$/i.exec(request.headers.authorization ?? '')?.[1]?.trim();
-  return Promise.resolve(name === undefined ? new UnauthenticatedUser() : new BearerUser(name));
+  return Promise.resolve(userNamedBy(request.headers.authorization));
+}
+
+/** The same over gRPC, from the metadata `authorization`. */
+export function grpcBearerUser({ metadata }: GrpcCall): User {
+  return userNamedBy(metadata.get('authorization')[0]?.toString());
+}
+
+function userNamedBy(authorization = ''): User {
+  const name = /^Bearer +(\S.*)$/i.exec(authorization)?.[1]?.trim();
+  return name === undefined ? new UnauthenticatedUser() : new BearerUser(name);
 }

@@ -16,6 +16,8 @@ export interface ReplicaConfig {
   readonly publicUrl: string | undefined;
   /** A2A_AGENT: the scripted agent, or the one for A2A's compatibility kit. */
   readonly agent: AgentName;
+  /** A2A_GRPC_PORT: where gRPC is served, at the same HOST; 0 takes a free one, absent turns it off. */
+  readonly grpcPort: number | undefined;
   /** A2A_LEASES: `false` runs without leases, and so without recovery. */
   readonly leases: boolean;
   readonly heartbeatMs: number | undefined;
@@ -62,6 +64,7 @@ const A2A_NAMES: readonly string[] = [
   'A2A_INTERRUPTED_MS',
   'A2A_LEASES',
   'A2A_PUSH_ALLOW',
+  'A2A_GRPC_PORT',
 ];
 
 /**
@@ -86,6 +89,7 @@ export function readConfig(env: Environment): ReplicaConfig {
     ledgerDatabaseUrl: readDatabaseUrl(env, 'LEDGER_DATABASE_URL') ?? databaseUrl,
     publicUrl: readPublicUrl(env),
     agent: readChoice(env, 'A2A_AGENT', AGENTS) ?? 'scripted',
+    grpcPort: readInteger(env, 'A2A_GRPC_PORT', 65_535),
     leases: readSwitch(env, 'A2A_LEASES') ?? true,
     heartbeatMs: readInteger(env, 'A2A_HEARTBEAT_MS'),
     ttlMs: readInteger(env, 'A2A_TTL_MS'),
