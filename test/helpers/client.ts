@@ -24,7 +24,8 @@ export async function clientFor(url: string, { transport = 'JSONRPC', user }: Cl
   return new ClientFactory({ transports: [new factory({ fetchImpl })] }).createFromUrl(url);
 }
 
-function fetchAs(user: string): typeof fetch {
+/** Sends `Authorization: Bearer NAME` along. */
+export function fetchAs(user: string): typeof fetch {
   return createAuthenticatingFetchWithRetry(fetch, {
     headers: () => Promise.resolve({ Authorization: `Bearer ${user}` }),
     shouldRetryWithHeaders: () => Promise.resolve(undefined),

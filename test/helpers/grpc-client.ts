@@ -29,7 +29,7 @@ export function grpcClientFor(url: string, { user, callOptions = {} }: GrpcClien
 }
 
 /** Sends an entry of metadata along with each call. */
-const withMetadata =
+export const withMetadata =
   (name: string, value: string): Interceptor =>
   (options, nextCall) =>
     new InterceptingCall(nextCall(options), {

@@ -5,8 +5,9 @@ import type { ResolvedOptions } from './a2a-cluster.options.js';
 import { GRPC_SERVICES, provide, type StaticParts } from './a2a-cluster.provide.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
-import { GrpcCallers } from './protocol/grpc/grpc-callers.js';
+import { GrpcCallers, type IncomingCall } from './protocol/grpc/grpc-callers.js';
 import { loadGrpcModules } from './protocol/grpc/grpc-modules.js';
+import { legacyContext, legacyHandler, modernContext } from './protocol/grpc/grpc-versions.js';
 import { anonymousCaller } from './protocol/grpc/grpc-options.js';
 import { GrpcServer } from './protocol/grpc/grpc.server.js';
 import { RunningTurns } from './turns/running-turns.js';
@@ -34,14 +35,19 @@ export function grpcProviders(): Provider[] {
       async (
         server: GrpcServer | null,
         requestHandler: A2ARequestHandler,
-        { grpc }: ResolvedOptions,
+        { grpc, legacyCompat }: ResolvedOptions,
         running: RunningTurns,
       ): Promise<void> => {
         if (!server || !grpc) return;
         const callers = new GrpcCallers(grpc.userBuilder, running);
+        const userBuilder = (call: IncomingCall) => callers.admit(call);
         const { sdk } = await loadGrpcModules();
-        const service = sdk.grpcService({ requestHandler, userBuilder: (call) => callers.admit(call) });
+        const service = sdk.grpcService({ requestHandler, userBuilder, contextBuilder: modernContext });
         server.serve(sdk.A2AService, service);
+        if (!legacyCompat.grpc) return;
+        const legacy = await import('@a2a-js/sdk/compat/v0_3/server/grpc');
+        const legacyParts = { requestHandler: legacyHandler(requestHandler), contextBuilder: legacyContext };
+        server.serve(legacy.LegacyA2AService, legacy.legacyGrpcService({ ...legacyParts, userBuilder }));
       },
       [A2AGrpcServer, A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, RunningTurns],
     ),

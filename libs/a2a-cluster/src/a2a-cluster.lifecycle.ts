@@ -10,6 +10,7 @@ import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { Heartbeat } from './leases/heartbeat.js';
 import type { LeaseStore } from './leases/lease-store.js';
 import type { GrpcServer } from './protocol/grpc/grpc.server.js';
+import type { LegacyCompat } from './protocol/legacy-compat.js';
 import type { OpenResponses } from './protocol/open-responses.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
 import type { PushDispatcher } from './push/push-dispatcher.js';
@@ -27,6 +28,7 @@ export interface LifecycleParts {
   adapterHost: HttpAdapterHost;
   requestHandler: A2ARequestHandler;
   transports: TransportPaths;
+  legacyCompat: LegacyCompat;
   runner: TurnRunner;
   watch: LeaseWatch;
   responses: OpenResponses;
@@ -83,7 +85,7 @@ export class A2AClusterLifecycle
 
   /** At the root, outside of the global prefix and of guards, behind the app's own middleware (CORS). */
   private serveAgentCard(): void {
-    const { adapterHost, requestHandler, transports } = this.parts;
+    const { adapterHost, requestHandler, transports, legacyCompat } = this.parts;
     // An application context has no adapter.
     const type = adapterHost.httpAdapter?.getType?.();
     if (!type) return;
@@ -102,7 +104,15 @@ export class A2AClusterLifecycle
       res.setHeader('Last-Modified', lastModified);
       next();
     });
-    const json = async (): Promise<AgentCard> => AgentCard.toJSON(await requestHandler.getAgentCard()) as AgentCard;
-    adapterHost.httpAdapter.use(transports.agentCard, agentCardHandler({ agentCardProvider: json }));
+    // The SDK writes what it is given as JSON for version 1.0, and reads the card itself for 0.3.
+    const agentCardProvider = async (): Promise<AgentCard> => {
+      const card = await requestHandler.getAgentCard();
+      return { ...card, toJSON: () => AgentCard.toJSON(card) } as AgentCard;
+    };
+    const enabled = Object.values(legacyCompat).some((served) => served);
+    adapterHost.httpAdapter.use(
+      transports.agentCard,
+      agentCardHandler({ agentCardProvider, legacyCompat: { enabled } }),
+    );
   }
 }

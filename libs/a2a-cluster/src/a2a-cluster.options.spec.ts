@@ -43,6 +43,7 @@ describe('Options', () => {
         ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
       },
       grpc: false,
+      legacyCompat: { jsonRpc: false, rest: false, grpc: false },
       userBuilder: userFromRequest,
       ownerResolver: resolveUserScope,
       contextCodec: defaultContextCodec,
@@ -81,6 +82,18 @@ describe('Options', () => {
   test('gRPC needs no more than a port', () => {
     expect(resolveOptions({ ...required, grpc: { port: 0, host: undefined as never } }).grpc).toEqual({
       ...{ port: 0, host: '0.0.0.0', userBuilder: anonymousCaller, channelOptions: {} },
+    });
+  });
+
+  test('version 0.3 is served on every transport that is on, or where it is said', () => {
+    const compatOf = (options: Partial<A2AClusterOptions>, transports = resolveTransports()) =>
+      resolveOptions({ ...required, ...options }, transports).legacyCompat;
+    expect(compatOf({ legacyCompat: true })).toEqual({ jsonRpc: true, rest: true, grpc: false });
+    expect(compatOf({ legacyCompat: true, grpc: { port: 0 } }, resolveTransports({ rest: false }))).toEqual({
+      ...{ jsonRpc: true, rest: false, grpc: true },
+    });
+    expect(compatOf({ legacyCompat: { rest: true, jsonRpc: undefined as never } })).toEqual({
+      ...{ jsonRpc: false, rest: true, grpc: false },
     });
   });
 
@@ -134,6 +147,11 @@ describe('Options', () => {
     ['push.allow', 'all'],
     ['push.maxAttempts', 0],
     ['push.timeoutMs', Infinity],
+    ['legacyCompat', 'on'],
+    ['legacyCompat', 1],
+    ['legacyCompat.rest', 'yes'],
+    ['legacyCompat.jsonrpc', true],
+    ['legacyCompat.grpc', true],
     ['grpc', true],
     ['grpc', 50051],
     ['grpc', null],

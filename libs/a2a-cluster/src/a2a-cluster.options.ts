@@ -10,12 +10,13 @@ import {
   requireWhole,
   withoutUndefined,
 } from './a2a-cluster.option-rules.js';
-import { resolveGrpc } from './a2a-cluster.transport-options.js';
+import { resolveGrpc, resolveLegacyCompat, resolveTransports } from './a2a-cluster.transport-options.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { LeaseTimes } from './leases/heartbeat.js';
 import type { AgentCardInput } from './protocol/agent-cards.js';
 import type { GuardInput } from './protocol/controllers.js';
 import type { GrpcOptions } from './protocol/grpc/grpc-options.js';
+import type { LegacyCompat } from './protocol/legacy-compat.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
 import type { PushOptions } from './push/push-options.js';
 import { PushTargetGuard } from './push/push-target.guard.js';
@@ -103,6 +104,12 @@ export interface A2AClusterOptions {
    * are as large as `transports.bodyLimitBytes` allows. Default: false.
    */
   grpc?: (Partial<GrpcOptions> & Pick<GrpcOptions, 'port'>) | false;
+  /**
+   * Whether clients of protocol version 0.3 are served beside those of 1.0, at the same paths and ports, by the SDK's
+   * compatibility layer: `true` on every transport that is on, or for each. A client that says no version is one of them.
+   * Default: false.
+   */
+  legacyCompat?: boolean | Partial<LegacyCompat>;
   /** After how long a task that waits for its client is ended FAILED. Default: never. */
   interruptedTaskTimeoutMs?: number;
   /** Who calls. Default: what guards and middleware left in `req.user`. */
@@ -123,7 +130,7 @@ export interface A2AClusterOptionsFactory {
 /** The options with every default in place. */
 export interface ResolvedOptions extends Omit<
   A2AClusterOptions,
-  'leases' | 'sweeper' | 'streams' | 'turns' | 'push' | 'grpc'
+  'leases' | 'sweeper' | 'streams' | 'turns' | 'push' | 'grpc' | 'legacyCompat'
 > {
   leases: LeaseTimes | false;
   sweeper: SweeperOptions | false;
@@ -131,6 +138,7 @@ export interface ResolvedOptions extends Omit<
   turns: TurnOptions & { messageIdWindowMs: number };
   push: PushOptions;
   grpc: GrpcOptions | false;
+  legacyCompat: LegacyCompat;
   userBuilder: UserBuilder;
   ownerResolver: OwnerResolver;
   contextCodec: ContextCodec;
@@ -139,8 +147,9 @@ export interface ResolvedOptions extends Omit<
 }
 
 /** Fills the defaults in and checks all rules. Throws {@link ClusterOptionsError}. */
-export function resolveOptions(given: A2AClusterOptions): ResolvedOptions {
+export function resolveOptions(given: A2AClusterOptions, transports = resolveTransports()): ResolvedOptions {
   const options = given ?? ({} as A2AClusterOptions);
+  const grpc = resolveGrpc(options.grpc);
   if (options.leases === false && options.sweeper) {
     throw ClusterOptionsError.rule(
       'sweeper',
@@ -155,7 +164,8 @@ export function resolveOptions(given: A2AClusterOptions): ResolvedOptions {
     streams: { ...STREAM_DEFAULTS, ...withoutUndefined(options.streams) },
     turns: { ...TURN_DEFAULTS, ...withoutUndefined(options.turns) },
     push: { ...PUSH_DEFAULTS, ...withoutUndefined(options.push) },
-    grpc: resolveGrpc(options.grpc),
+    grpc,
+    legacyCompat: resolveLegacyCompat(options.legacyCompat, transports, grpc),
     userBuilder: options.userBuilder ?? userFromRequest,
     ownerResolver: options.ownerResolver ?? resolveUserScope,
     contextCodec: options.contextCodec ?? defaultContextCodec,

@@ -7,6 +7,7 @@ import { AgentCards } from './protocol/agent-cards.js';
 import { a2aBodyParser } from './protocol/body-parser.js';
 import { ClusterRequestHandler } from './protocol/cluster.request-handler.js';
 import { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
+import { legacyBindings } from './protocol/legacy-compat.js';
 import { OpenResponses } from './protocol/open-responses.js';
 import { PushReceivers } from './protocol/push-receivers.js';
 import { TaskCancellation } from './protocol/task-cancellation.js';
@@ -43,6 +44,7 @@ export function protocolProviders(): Provider[] {
           prefixOf: (path) => prefixOf(config, path),
           transports,
           grpc: grpcTarget(options, server?.port),
+          legacyBindings: legacyBindings(options.legacyCompat),
         }));
       },
       [RESOLVED_OPTIONS, STATIC_OPTIONS, ApplicationConfig, A2AGrpcServer],
@@ -114,26 +116,31 @@ export function protocolProviders(): Provider[] {
       TransportEndpoints,
       (
         handler: ClusterRequestHandler,
-        { userBuilder }: ResolvedOptions,
+        { userBuilder, legacyCompat }: ResolvedOptions,
         { transports }: StaticParts,
         running: RunningTurns,
         responses: OpenResponses,
         config: ApplicationConfig,
-      ) => new TransportEndpoints(handler, userBuilder, transports, running, responses, config),
+      ) => new TransportEndpoints(handler, userBuilder, transports, running, responses, config, legacyCompat),
       [A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS, RunningTurns, OpenResponses, ApplicationConfig],
     ),
     ...grpcProviders(),
     provide(
       BODY_PARSER,
-      (host: HttpAdapterHost, { transports }: StaticParts, config: ApplicationConfig) => {
+      (
+        host: HttpAdapterHost,
+        { transports }: StaticParts,
+        config: ApplicationConfig,
+        { legacyCompat }: ResolvedOptions,
+      ) => {
         // As soon as there is an adapter, which is before Nest registers its own parser.
         host.init$.subscribe(() => {
           if (host.httpAdapter?.getType?.() !== 'express') return; // an application context has none
-          host.httpAdapter.use(a2aBodyParser(transports, () => globalPrefix(config)));
+          host.httpAdapter.use(a2aBodyParser(transports, () => globalPrefix(config), legacyCompat.rest));
         });
         return transports;
       },
-      [HttpAdapterHost, STATIC_OPTIONS, ApplicationConfig],
+      [HttpAdapterHost, STATIC_OPTIONS, ApplicationConfig, RESOLVED_OPTIONS],
     ),
   ];
 }

@@ -5,7 +5,12 @@ import type { AgentExecutor } from '@a2a-js/sdk/server';
 import type { DataSource } from 'typeorm';
 import { A2A_CLUSTER_OPTIONS, A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS } from './a2a-cluster.constants.js';
 import { A2AClusterLifecycle, type LifecycleParts } from './a2a-cluster.lifecycle.js';
-import { type A2AClusterStaticOptions, type ResolvedOptions, resolveOptions } from './a2a-cluster.options.js';
+import {
+  type A2AClusterOptions,
+  type A2AClusterStaticOptions,
+  type ResolvedOptions,
+  resolveOptions,
+} from './a2a-cluster.options.js';
 import { requireUsable } from './a2a-cluster.schema-check.js';
 import { resolveTransports } from './a2a-cluster.transport-options.js';
 import { ClusterDatabase } from './database/cluster-database.js';
@@ -76,7 +81,11 @@ function staticParts({ executor, agentId, dataSource, transports, guards }: A2AC
 
 function providers({ dataSource }: StaticParts): Provider[] {
   return [
-    { provide: RESOLVED_OPTIONS, useFactory: resolveOptions, inject: [A2A_CLUSTER_OPTIONS] },
+    provide(
+      RESOLVED_OPTIONS,
+      (given: A2AClusterOptions, { transports }: StaticParts) => resolveOptions(given, transports),
+      [A2A_CLUSTER_OPTIONS, STATIC_OPTIONS],
+    ),
     provide(
       DatabaseAccess,
       ({ leases }: ResolvedOptions, parts: StaticParts, found: DataSource | undefined) =>
@@ -96,19 +105,25 @@ function providers({ dataSource }: StaticParts): Provider[] {
     ...protocolProviders(),
     {
       provide: A2AClusterLifecycle,
-      useFactory: (database: DatabaseAccess, parts: StaticParts, ...rest: unknown[]) =>
+      useFactory: (
+        database: DatabaseAccess,
+        { transports }: StaticParts,
+        { legacyCompat }: ResolvedOptions,
+        ...rest: unknown[]
+      ) =>
         new A2AClusterLifecycle({
-          database,
-          transports: parts.transports,
+          ...{ database, transports, legacyCompat },
           ...zip(LIFECYCLE_PARTS, rest),
         }),
-      inject: [DatabaseAccess, STATIC_OPTIONS, ...Object.values(LIFECYCLE_PARTS), ...BESIDE],
+      inject: [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS, ...Object.values(LIFECYCLE_PARTS), ...BESIDE],
     },
   ];
 }
 
 /** What nobody else asks for, and is to be made all the same. */
 const BESIDE = [EventRetention, BODY_PARSER, GRPC_SERVICES];
+
+type GivenParts = Pick<LifecycleParts, 'database' | 'transports' | 'legacyCompat'>;
 
 const LIFECYCLE_PARTS = {
   executor: ExecutorProvider,
@@ -124,8 +139,8 @@ const LIFECYCLE_PARTS = {
   leases: LeaseStore,
   heartbeat: Heartbeat,
   sweep: SweepTrigger,
-} satisfies Record<Exclude<keyof LifecycleParts, 'database' | 'transports'>, InjectionToken>;
+} satisfies Record<Exclude<keyof LifecycleParts, keyof GivenParts>, InjectionToken>;
 
-function zip(names: typeof LIFECYCLE_PARTS, values: unknown[]): Omit<LifecycleParts, 'database' | 'transports'> {
+function zip(names: typeof LIFECYCLE_PARTS, values: unknown[]): Omit<LifecycleParts, keyof GivenParts> {
   return Object.fromEntries(Object.keys(names).map((name, at) => [name, values[at]])) as never;
 }

@@ -1,6 +1,7 @@
 import { requireWhole, withoutUndefined } from './a2a-cluster.option-rules.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import { anonymousCaller, type GrpcOptions } from './protocol/grpc/grpc-options.js';
+import type { LegacyCompat } from './protocol/legacy-compat.js';
 import { normalizedPath, type TransportPaths } from './protocol/transport-paths.js';
 
 const TRANSPORT_DEFAULTS: TransportPaths = {
@@ -46,6 +47,27 @@ export function resolveGrpc(given: Partial<GrpcOptions> | false | undefined): Gr
     throw ClusterOptionsError.rule('grpc.channelOptions', grpc.channelOptions, rule);
   }
   return grpc;
+}
+
+/** Where version 0.3 is served. A transport that is off can be asked for only by mistake. */
+export function resolveLegacyCompat(
+  given: boolean | Partial<LegacyCompat> | undefined,
+  { jsonRpc, rest }: TransportPaths,
+  grpc: GrpcOptions | false,
+): LegacyCompat {
+  const on: LegacyCompat = { jsonRpc: jsonRpc !== false, rest: rest !== false, grpc: grpc !== false };
+  if (given === true) return on;
+  if (typeof (given ?? {}) !== 'object' && given !== false) {
+    throw ClusterOptionsError.rule('legacyCompat', given, 'it must be true, false, or say so for each transport');
+  }
+  const legacyCompat = { jsonRpc: false, rest: false, grpc: false, ...(given !== false && withoutUndefined(given)) };
+  for (const [name, value] of Object.entries(legacyCompat) as [keyof LegacyCompat, unknown][]) {
+    const option = `legacyCompat.${name}`;
+    if (!(name in on)) throw ClusterOptionsError.rule(option, value, 'the transports are jsonRpc, rest and grpc');
+    if (typeof value !== 'boolean') throw ClusterOptionsError.rule(option, value, 'it must be true or false');
+    if (value && !on[name]) throw ClusterOptionsError.rule(option, value, 'this transport is off');
+  }
+  return legacyCompat;
 }
 
 function requireWord(option: string, value: unknown, rule: string): void {

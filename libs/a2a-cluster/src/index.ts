@@ -76,6 +76,7 @@ export type { AgentCardInput } from './protocol/agent-cards.js';
 export type { GuardInput } from './protocol/controllers.js';
 export { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
 export type { GrpcCall, GrpcOptions, GrpcUserBuilder } from './protocol/grpc/grpc-options.js';
+export type { LegacyCompat } from './protocol/legacy-compat.js';
 export type { TransportPaths } from './protocol/transport-paths.js';
 
 export { ClusterOptionsError } from './errors/cluster-options.error.js';

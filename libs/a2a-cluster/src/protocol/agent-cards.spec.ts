@@ -1,4 +1,4 @@
-import { AgentCard } from '@a2a-js/sdk';
+import { AgentCard, type AgentInterface } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
 import { type AgentCardInput, AgentCards } from './agent-cards.js';
 import type { TransportPaths } from './transport-paths.js';
@@ -6,9 +6,9 @@ import type { TransportPaths } from './transport-paths.js';
 const input: AgentCardInput = { name: 'agent', description: 'd', version: '1' };
 const transports: TransportPaths = { jsonRpc: '/rpc', rest: '/http', agentCard: '/card', bodyLimitBytes: 1 };
 const at =
-  (publicUrl: string | undefined, prefix = '', paths = transports, grpc?: string) =>
+  (publicUrl: string | undefined, prefix = '', paths = transports, grpc?: string, legacyBindings: string[] = []) =>
   () => ({
-    ...{ publicUrl, prefixOf: () => prefix, transports: paths, grpc },
+    ...{ publicUrl, prefixOf: () => prefix, transports: paths, grpc, legacyBindings },
   });
 
 const urlsOf = async (cards: AgentCards): Promise<string[]> =>
@@ -39,6 +39,26 @@ describe('AgentCards', () => {
     expect([jsonRpc, rest, grpc]).toEqual(['JSONRPC https://x.test/rpc', 'HTTP+JSON https://x.test/http', 'GRPC x:1']);
     port = 2;
     expect(await urlsOf(cards)).toContain('GRPC x:2');
+  });
+
+  test('name each interface of version 0.3 once more, and one that was given only once', async () => {
+    const versionsOf = async (cards: AgentCards, card = cards.card()): Promise<string[]> =>
+      (await card).supportedInterfaces.map((it) => `${it.protocolVersion} ${it.protocolBinding} ${it.url}`);
+    const endpoints = at('https://x.test', '', transports, 'x:1', ['HTTP+JSON', 'GRPC']);
+    const own = [
+      '1.0 JSONRPC https://x.test/rpc',
+      ...['1.0 HTTP+JSON https://x.test/http', '1.0 GRPC x:1', '0.3 HTTP+JSON https://x.test/http', '0.3 GRPC x:1'],
+    ];
+    expect(await versionsOf(new AgentCards(input, undefined, undefined, endpoints))).toEqual(own);
+    const interfaceOf = (protocolVersion: string, url: string): AgentInterface => ({
+      ...{ url, protocolBinding: 'GRPC', tenant: '', protocolVersion },
+    });
+    const given = [interfaceOf('1.0', 'new:1'), interfaceOf('0.3', 'old:1')];
+    const withOwn = new AgentCards({ ...input, supportedInterfaces: given }, undefined, undefined, endpoints);
+    expect(await versionsOf(withOwn)).toEqual(['1.0 GRPC new:1', '0.3 GRPC old:1']);
+    const extended = (): Promise<AgentCard> => Promise.resolve({ name: 'more' } as AgentCard);
+    const more = new AgentCards(input, extended, undefined, endpoints);
+    expect(await versionsOf(more, more.extendedCard(new ServerCallContext()) as Promise<AgentCard>)).toEqual(own);
   });
 
   test('keep interfaces that were given, and read the endpoints only when they need them', async () => {

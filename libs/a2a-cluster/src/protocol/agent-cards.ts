@@ -1,5 +1,5 @@
-import { AgentCard } from '@a2a-js/sdk';
-import type { AgentCardSignatureGenerator } from '@a2a-js/sdk';
+import { AgentCard, type AgentCardSignatureGenerator, type AgentInterface } from '@a2a-js/sdk';
+import { duplicateInterfacesForLegacy } from '@a2a-js/sdk/compat/v0_3';
 import type { ExtendedAgentCardProvider, ServerCallContext } from '@a2a-js/sdk/server';
 import type { TransportPaths } from './transport-paths.js';
 
@@ -16,6 +16,8 @@ export interface AgentEndpoints {
   transports: TransportPaths;
   /** Where gRPC is; none where it is off. */
   grpc: string | undefined;
+  /** The bindings that clients of version 0.3 are served on. */
+  legacyBindings: string[];
 }
 
 /** What the agent says of itself. */
@@ -38,20 +40,25 @@ export class AgentCards {
     if (!this.extended) return undefined;
     if (typeof this.extended !== 'function' && !context.user?.isAuthenticated) return this.card();
     const given = typeof this.extended === 'function' ? await this.extended(context) : this.extended;
-    // One that was read from JSON lacks its empty lists, without which gRPC cannot write it.
-    const card = { ...AgentCard.fromJSON({}), ...given };
-    return this.sign ? this.sign(card) : card;
+    // One that was read from JSON lacks its empty lists, without which gRPC and version 0.3 cannot write it.
+    const card: AgentCard = { ...AgentCard.fromJSON({}), ...given };
+    const complete = { ...card, supportedInterfaces: reachedAt(card.supportedInterfaces, this.endpoints()) };
+    return this.sign ? this.sign(complete) : complete;
   }
 }
 
 function completed(input: AgentCardInput, endpoints: AgentEndpoints): AgentCard {
   const card: AgentCard = { ...AgentCard.fromJSON({}), ...input };
   const capabilities = { streaming: true, pushNotifications: false, extensions: [], ...input.capabilities };
-  const supportedInterfaces = input.supportedInterfaces?.length ? input.supportedInterfaces : interfaces(endpoints);
-  return { ...card, capabilities, supportedInterfaces };
+  return { ...card, capabilities, supportedInterfaces: reachedAt(input.supportedInterfaces, endpoints) };
 }
 
-function interfaces({ publicUrl, prefixOf, transports, grpc }: AgentEndpoints): AgentCard['supportedInterfaces'] {
+/** The interfaces that were given, or those that there are; for version 0.3 each once more, where it is served. */
+function reachedAt(given: AgentInterface[] | undefined, endpoints: AgentEndpoints): AgentInterface[] {
+  return duplicateInterfacesForLegacy(given?.length ? given : interfaces(endpoints), endpoints.legacyBindings);
+}
+
+function interfaces({ publicUrl, prefixOf, transports, grpc }: AgentEndpoints): AgentInterface[] {
   const base = publicUrl?.replace(/\/+$/, '') ?? '';
   const urlOf = (path: string | false): string | undefined =>
     path === false ? undefined : `${base}${prefixOf(path)}${path}`;

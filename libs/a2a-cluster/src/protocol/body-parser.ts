@@ -1,8 +1,10 @@
 import { finished } from 'node:stream';
 import { A2A_CONTENT_TYPE } from '@a2a-js/sdk';
-import { A2A_ERROR_CODE, RequestMalformedError, toRestErrorBody } from '@a2a-js/sdk/errors';
+import { A2A_ERROR_CODE, RequestMalformedError } from '@a2a-js/sdk/errors';
 import express, { type Request, type RequestHandler, type Response } from 'express';
+import { speaksLegacy } from './legacy-compat.js';
 import { isHarmless, MAX_DEPTH } from './parsed-json.js';
+import { type AnswerForm, answerRestError } from './rest-errors.js';
 import { transportAt, type TransportName, type TransportPaths } from './transport-paths.js';
 
 /** JSON that is no request all the same. */
@@ -16,7 +18,7 @@ const errors = new WeakMap<Request, unknown>();
  * cannot be parsed is passed on, read to its end, so that Nest's parser leaves it alone. `prefix` is read per request:
  * apps set it late.
  */
-export function a2aBodyParser(paths: TransportPaths, prefix: () => string): RequestHandler {
+export function a2aBodyParser(paths: TransportPaths, prefix: () => string, legacyRest: boolean): RequestHandler {
   const parse = express.json({
     limit: paths.bodyLimitBytes,
     type: ['application/json', A2A_CONTENT_TYPE],
@@ -26,6 +28,8 @@ export function a2aBodyParser(paths: TransportPaths, prefix: () => string): Requ
     const transport = transportAt(paths, prefix(), req.url);
     if (!transport) return next();
     parse(req, res, (error?: unknown) => {
+      // Where 0.3 has no body, some of its clients send null.
+      if (req.body === null && legacyRest && speaksLegacy(req)) req.body = {};
       error ??= unfit(transport, req.body);
       if (!error) return next();
       errors.set(req, error);
@@ -36,10 +40,16 @@ export function a2aBodyParser(paths: TransportPaths, prefix: () => string): Requ
 }
 
 /** Answers a request whose body could not be parsed as its transport answers errors. False if it could. */
-export function answeredBodyError(transport: TransportName, req: Request, res: Response): boolean {
+export function answeredBodyError(form: AnswerForm, req: Request, res: Response): boolean {
   const error = errors.get(req);
   if (error === undefined) return false;
-  (transport === 'rest' ? answerRest : answerJsonRpc)(error, res);
+  const message = explain(error);
+  const code = error instanceof SyntaxError ? A2A_ERROR_CODE.PARSE_ERROR : A2A_ERROR_CODE.INVALID_REQUEST;
+  if (form === 'jsonRpc') {
+    res.status(isTooLarge(error) ? 413 : 200).json({ jsonrpc: '2.0', id: null, error: { code, message } });
+  } else {
+    answerRestError(form, isTooLarge(error) ? 413 : 400, new RequestMalformedError(message), code, res);
+  }
   return true;
 }
 
@@ -59,19 +69,4 @@ function unfit(transport: TransportName, body: unknown): UnfitBodyError | undefi
   return isHarmless(body)
     ? undefined
     : new UnfitBodyError(`The request body is nested deeper than ${MAX_DEPTH} levels.`);
-}
-
-function answerJsonRpc(error: unknown, res: Response): void {
-  const code = error instanceof SyntaxError ? A2A_ERROR_CODE.PARSE_ERROR : A2A_ERROR_CODE.INVALID_REQUEST;
-  res
-    .status(isTooLarge(error) ? 413 : 200)
-    .json({ jsonrpc: '2.0', id: null, error: { code, message: explain(error) } });
-}
-
-function answerRest(error: unknown, res: Response): void {
-  const status = isTooLarge(error) ? 413 : 400;
-  res
-    .status(status)
-    .type(A2A_CONTENT_TYPE)
-    .json(toRestErrorBody(new RequestMalformedError(explain(error)), status));
 }

@@ -5,6 +5,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { RunningTurns } from '../turns/running-turns.js';
 import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
+import { type LegacyCompat, speaksLegacy } from './legacy-compat.js';
 import type { OpenResponses } from './open-responses.js';
 import { normalizeRequestedVersion } from './requested-version.js';
 import { withReader } from './response-flow.js';
@@ -23,17 +24,22 @@ export class TransportEndpoints {
     private readonly running: RunningTurns,
     private readonly responses: OpenResponses,
     private readonly config: ApplicationConfig,
+    private readonly legacyCompat: LegacyCompat,
   ) {
     const options = { requestHandler: notingCalls(requestHandler), userBuilder: notingErrors(userBuilder) };
-    this.handlers = { jsonRpc: jsonRpcHandler(options), rest: restHandler(options) };
+    this.handlers = {
+      jsonRpc: jsonRpcHandler({ ...options, legacyCompat: { enabled: legacyCompat.jsonRpc } }),
+      rest: restHandler({ ...options, legacyCompat: { enabled: legacyCompat.rest } }),
+    };
   }
 
   handle(transport: TransportName, req: Request, res: Response, next: NextFunction): void {
-    if (transport === 'rest') answerInNamedMediaType(req, res);
-    if (answeredBodyError(transport, req, res)) return;
-    if (transport === 'rest' && answeredOddMediaType(req, res)) return;
-    if (this.running.isDraining && sendsMessage(req)) return answerDraining(transport, req, res);
     normalizeRequestedVersion(req);
+    const form = transport === 'rest' && this.legacyCompat.rest && speaksLegacy(req) ? 'legacyRest' : transport;
+    if (form === 'rest') answerInNamedMediaType(req, res);
+    if (answeredBodyError(form, req, res)) return;
+    if (form === 'rest' && answeredOddMediaType(req, res)) return;
+    if (this.running.isDraining && sendsMessage(req)) return answerDraining(form, req, res);
     this.responses.add(res);
     const path = this.paths[transport];
     const url = req.url;
@@ -44,7 +50,7 @@ export class TransportEndpoints {
         req.url = url;
         next(error);
       });
-    withReader(res, () => blamingTheRequest(transport, res, handOver));
+    withReader(res, () => blamingTheRequest(form, res, handOver));
   }
 }
 

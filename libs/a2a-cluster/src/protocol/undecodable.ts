@@ -1,10 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { A2A_CONTENT_TYPE } from '@a2a-js/sdk';
-import { A2A_ERROR_CODE, RequestMalformedError, toRestErrorBody } from '@a2a-js/sdk/errors';
+import { A2A_ERROR_CODE, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import type { UserBuilder } from '@a2a-js/sdk/server/express';
 import type { Response } from 'express';
-import type { TransportName } from './transport-paths.js';
+import { type AnswerForm, answerRestError } from './rest-errors.js';
 
 /** How far an exchange has come. */
 interface Exchange {
@@ -25,20 +24,21 @@ const MALFORMED = new RequestMalformedError('The request cannot be read: some va
  * Runs the SDK's transport. Its codecs throw on some values that are not of their type, and it takes any such error for
  * the server's: as long as nothing has reached the request handler, it is the request that is malformed.
  */
-export function blamingTheRequest<T>(transport: TransportName, res: Response, run: () => T): T {
+export function blamingTheRequest<T>(form: AnswerForm, res: Response, run: () => T): T {
   const exchange: Exchange = { decoded: false };
   const json = res.json.bind(res);
   res.json = (body) => {
-    if (exchange.decoded || !isInternalError(transport, res, body)) return json(body);
-    if (transport === 'rest') return json.call(res.status(400).type(A2A_CONTENT_TYPE), toRestErrorBody(MALFORMED, 400));
-    const error = { code: A2A_ERROR_CODE.INVALID_PARAMS, message: MALFORMED.message };
-    return json({ ...(body as object), error });
+    if (exchange.decoded || !isInternalError(form, res, body)) return json(body);
+    exchange.decoded = true;
+    const code = A2A_ERROR_CODE.INVALID_PARAMS;
+    if (form !== 'jsonRpc') return answerRestError(form, 400, MALFORMED, code, res);
+    return json({ ...(body as object), error: { code, message: MALFORMED.message } });
   };
   return exchanges.run(exchange, run);
 }
 
-function isInternalError(transport: TransportName, { statusCode }: Response, body: unknown): boolean {
-  if (transport === 'rest') return statusCode === 500;
+function isInternalError(form: AnswerForm, { statusCode }: Response, body: unknown): boolean {
+  if (form !== 'jsonRpc') return statusCode === 500;
   return (body as { error?: { code?: unknown } } | null)?.error?.code === A2A_ERROR_CODE.INTERNAL_ERROR;
 }
 

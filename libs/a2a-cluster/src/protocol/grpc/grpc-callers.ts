@@ -9,6 +9,9 @@ import { GRPC_STATUS, GrpcStatusError } from './grpc-status.error.js';
 
 const SENDS_MESSAGE = /\/Send(Streaming)?Message$/;
 
+/** A call with what it asks. */
+export type IncomingCall = GrpcCall & { readonly request: unknown };
+
 /** The first that the SDK's services ask of a call: whether it is taken at all, and who calls. */
 export class GrpcCallers {
   private readonly logger = new Logger(GrpcCallers.name);
@@ -19,7 +22,7 @@ export class GrpcCallers {
   ) {}
 
   /** Throws for a caller who is refused, for messages while the replica shuts down, and for what is nested too deep. */
-  async admit(call: GrpcCall & { request: unknown }): Promise<User> {
+  async admit(call: IncomingCall): Promise<User> {
     if (this.running.isDraining && SENDS_MESSAGE.test(call.getPath())) {
       throw new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, new ReplicaDrainingError().message);
     }
