@@ -34,6 +34,7 @@ export class AppModule {
           publicUrl,
           userBuilder: bearerUser,
           grpc: grpcOptions(config),
+          legacyCompat: config.compatV03,
           leases: config.leases && given({ heartbeatIntervalMs: config.heartbeatMs, ttlMs: config.ttlMs }),
           streams: given({ pollIntervalMs: config.pollMs }),
           push: { allow: [...config.pushAllow] },

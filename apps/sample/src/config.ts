@@ -18,6 +18,8 @@ export interface ReplicaConfig {
   readonly agent: AgentName;
   /** A2A_GRPC_PORT: where gRPC is served, at the same HOST; 0 takes a free one, absent turns it off. */
   readonly grpcPort: number | undefined;
+  /** A2A_COMPAT_V03: `true` serves clients of protocol version 0.3 too. */
+  readonly compatV03: boolean;
   /** A2A_LEASES: `false` runs without leases, and so without recovery. */
   readonly leases: boolean;
   readonly heartbeatMs: number | undefined;
@@ -65,6 +67,7 @@ const A2A_NAMES: readonly string[] = [
   'A2A_LEASES',
   'A2A_PUSH_ALLOW',
   'A2A_GRPC_PORT',
+  'A2A_COMPAT_V03',
 ];
 
 /**
@@ -90,6 +93,7 @@ export function readConfig(env: Environment): ReplicaConfig {
     publicUrl: readPublicUrl(env),
     agent: readChoice(env, 'A2A_AGENT', AGENTS) ?? 'scripted',
     grpcPort: readInteger(env, 'A2A_GRPC_PORT', 65_535),
+    compatV03: readSwitch(env, 'A2A_COMPAT_V03') ?? false,
     leases: readSwitch(env, 'A2A_LEASES') ?? true,
     heartbeatMs: readInteger(env, 'A2A_HEARTBEAT_MS'),
     ttlMs: readInteger(env, 'A2A_TTL_MS'),
