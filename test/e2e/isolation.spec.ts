@@ -5,6 +5,7 @@ import { stateName } from '../helpers/recording.js';
 import { Deferred } from '../helpers/wait.js';
 import { AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';
+import { withGrpc } from './grpc.fixture.js';
 
 const fixture = new AgentAppFixture();
 
@@ -13,7 +14,7 @@ const RECEIVER = 'https://203.0.113.7/hook';
 let goOn = new Deferred<void>();
 
 /** `ask` waits for its client, `work` for the test, anything else completes and says which tasks it could see. */
-const options: AgentAppOptions = {
+const options: AgentAppOptions = withGrpc({
   execute: async (context, bus) => {
     const text = textOf(context.userMessage);
     if (text === 'ask') return inputRequired(bus, context);
@@ -32,7 +33,7 @@ const options: AgentAppOptions = {
       capabilities: { streaming: true, pushNotifications: true, extensions: [] },
     },
   },
-};
+});
 
 /** Who calls, as whom of which tenant. */
 interface Caller {
@@ -95,7 +96,7 @@ async function everything(): Promise<unknown[]> {
   );
 }
 
-describe.each(TRANSPORTS)('Isolation of callers, over %s', (transport) => {
+describe.each([...TRANSPORTS, 'GRPC'] as const)('Isolation of callers, over %s', (transport) => {
   const callerOf = async (
     app: Awaited<ReturnType<typeof fixture.start>>,
     user: string | undefined,

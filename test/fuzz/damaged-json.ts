@@ -117,7 +117,7 @@ export const damaged = (document: unknown): fc.Arbitrary<string> =>
   });
 
 /** Bytes that a text becomes on a bad line: cut off, a byte turned into another, or one more in between. */
-export const garbled = (text: fc.Arbitrary<string>): fc.Arbitrary<Buffer> =>
+export const garbled = (text: fc.Arbitrary<string | Buffer>): fc.Arbitrary<Buffer> =>
   fc
     .tuple(text, fc.constantFrom('cut', 'turn', 'insert'), fc.nat(), fc.integer({ min: 0, max: 255 }))
     .map(([written, how, where, byte]) => {

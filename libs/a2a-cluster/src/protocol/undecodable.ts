@@ -47,10 +47,10 @@ export function notingCalls(handler: A2ARequestHandler): A2ARequestHandler {
   return new Proxy(handler, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name, target);
-      // The SDK asks for the card before it reads the request.
-      if (typeof member !== 'function' || name === 'getAgentCard') return member;
+      if (typeof member !== 'function') return member;
       return (...args: unknown[]): unknown => {
-        note();
+        // The SDK asks for the card before it reads the request.
+        if (name !== 'getAgentCard') note();
         return Reflect.apply(member, target, args);
       };
     },
