@@ -96,7 +96,7 @@ async function everything(): Promise<unknown[]> {
   );
 }
 
-describe.each([...TRANSPORTS, 'GRPC'] as const)('Isolation of callers, over %s', (transport) => {
+describe.each([...TRANSPORTS, 'GRPC'] as const)('O43 Isolation of callers, over %s', (transport) => {
   const callerOf = async (
     app: Awaited<ReturnType<typeof fixture.start>>,
     user: string | undefined,
