@@ -8,6 +8,9 @@ import { PushReceiver } from '../helpers/push-receiver.js';
 import { eventually } from '../helpers/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, status } from './events.fixture.js';
+import { interceptable, Pause } from './faults.fixture.js';
+
+const READ_EVENTS = /octet_length\(event\)\s+AS bytes/;
 
 const CLAIM = { limit: 100, claimMs: 60_000, retries: false };
 
@@ -110,6 +113,41 @@ describe('Push receivers', () => {
     expect(receiver.seen()).toHaveLength(302);
     expect((await writes()) - before).toBeLessThan(20);
     expect(await rows()).toMatchObject([{ delivered: 303, due: 'infinity' }]);
+  });
+
+  it('O47 what is committed while the end of the log is looked for is told as it is, not made up for', async () => {
+    const { database, get } = interceptable();
+    const replica = cluster.replica({ database });
+    const receiver = await PushReceiver.start();
+    const { scope, loop, turn } = await behind(replica, receiver.url());
+    const dispatcher = dispatcherOf(replica);
+    // The second page of the log is empty: before that is acted on, something comes.
+    let pages = 0;
+    const pause = new Pause(READ_EVENTS, 'after');
+    get().intercept = (sql, run) => (READ_EVENTS.test(sql) && ++pages === 2 ? pause.intercept(sql, run) : run());
+    const round = dispatcher.runOnce();
+    await pause.reached;
+    loop.add(artifact(scope, 'a1', 'more', true));
+    await turn.flush();
+    pause.resume();
+    await round;
+    await dispatcher.runOnce();
+    expect(receiver.seen()).toEqual(['artifact a1', 'artifact a1']);
+    expect(receiver.received[1]!.body).toMatchObject({ artifactUpdate: { append: true } });
+  });
+
+  it('O47 no event is passed over: where the log has a gap, the receiver is brought level', async () => {
+    const replica = cluster.replica();
+    const receiver = await PushReceiver.start();
+    const { taskNo, scope, loop, turn } = await behind(replica, receiver.url());
+    loop.add(artifact(scope, 'a2'));
+    loop.add(artifact(scope, 'a3'));
+    loop.add(status(scope, COMPLETED));
+    await turn.flush();
+    // Two replicas prune at once, and the one that has the older events has not committed: only those after 2 are gone.
+    await cluster.db.query('DELETE FROM a2a_task_events WHERE task_no = $1 AND version IN (3, 4)', [taskNo]);
+    await dispatcherOf(replica).runOnce();
+    expect(receiver.seen()).toEqual(['artifact a1', 'artifact a1', 'artifact a2', 'artifact a3', 'status COMPLETED']);
   });
 
   it('a thousand receivers that are dead do not hold up one that is well', async () => {

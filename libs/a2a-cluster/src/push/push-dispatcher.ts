@@ -171,10 +171,19 @@ export class PushDispatcher {
 
   /** The events behind a version; where the log has lost them, what brings the receiver level. */
   private async next(taskNo: number, version: number): Promise<VersionedTaskEvent[]> {
-    const events = await this.tasks.readEvents(taskNo, version, PAGE_EVENTS);
-    if (events[0]?.version === version + 1) return events;
+    const events = await this.page(taskNo, version);
+    if (events.length > 0) return events;
     const stored = await this.tasks.findByNo(taskNo);
     if (!stored || stored.version <= version) return [];
-    return levelingEvents(stored, version);
+    // It may have come since: only what is not there after the task says that it was written is lost.
+    const late = await this.page(taskNo, version);
+    return late.length > 0 ? late : levelingEvents(stored, version);
+  }
+
+  /** Up to the first gap: two replicas that prune at once may delete later events before earlier ones. */
+  private async page(taskNo: number, version: number): Promise<VersionedTaskEvent[]> {
+    const events = await this.tasks.readEvents(taskNo, version, PAGE_EVENTS);
+    const gap = events.findIndex((event, at) => event.version !== version + 1 + at);
+    return gap < 0 ? events : events.slice(0, gap);
   }
 }
