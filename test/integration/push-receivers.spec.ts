@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { PushClient } from '../../libs/a2a-cluster/src/push/push-client.js';
 import { PushDispatcher } from '../../libs/a2a-cluster/src/push/push-dispatcher.js';
@@ -134,6 +135,27 @@ describe('Push receivers', () => {
     await dispatcher.runOnce();
     expect(receiver.seen()).toEqual(['artifact a1', 'artifact a1']);
     expect(receiver.received[1]!.body).toMatchObject({ artifactUpdate: { append: true } });
+  });
+
+  it('O47 a replica that stood still until its claim had run out tells nothing any more', async () => {
+    const { database, get } = interceptable();
+    const replica = cluster.replica({ database });
+    const receiver = await PushReceiver.start();
+    await behind(replica, receiver.url());
+    const pause = new Pause(READ_EVENTS, 'after');
+    get().intercept = pause.intercept;
+    const frozen = dispatcherOf(replica).runOnce();
+    await pause.reached;
+    const now = performance.now.bind(performance);
+    const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + 60_000);
+    await cluster.db.query("UPDATE a2a_push_configs SET claimed_until = clock_timestamp() - interval '1 second'");
+    await dispatcherOf(cluster.replica()).runOnce();
+    expect(receiver.seen()).toEqual(['artifact a1']);
+    pause.resume();
+    await frozen;
+    clock.mockRestore();
+    expect(receiver.seen()).toEqual(['artifact a1']);
+    expect(await rows()).toMatchObject([{ delivered: 2, attempts: 0, failed: null }]);
   });
 
   it('O47 no event is passed over: where the log has a gap, the receiver is brought level', async () => {

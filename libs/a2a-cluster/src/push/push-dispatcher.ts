@@ -5,7 +5,7 @@ import { levelingEvents } from '../tasks/expand-task-event.js';
 import { stateSetBy, toStreamResponse, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { isTerminal } from '../tasks/task-states.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
-import type { PushAnswer, PushClient } from './push-client.js';
+import type { PushAnswer, PushClient, PushRequest } from './push-client.js';
 import type { ClaimedPush, PushConfigStore, PushProgress } from './push-config-store.js';
 import { needsTask, pushNotification } from './push-notification.js';
 import type { PushOptions } from './push-options.js';
@@ -27,6 +27,12 @@ const GATHER_MS = 50;
 
 /** For how long after the last sign of a receiver wake-ups are heeded, in ms: an app without any is not asked for. */
 const ACTIVE_MS = 60_000;
+
+/** A receiver that is being told. */
+interface Delivery extends ClaimedPush {
+  /** When the database was asked for the claim, by this process's monotonic clock: it holds from then on at the least. */
+  claimedAt: number;
+}
 
 /**
  * Tells receivers what happened to their tasks: reads the log from where each of them stands, and posts event after event.
@@ -91,8 +97,9 @@ export class PushDispatcher {
   private async claimAll(): Promise<void> {
     for (const retries of [false, true]) {
       for (let limit = this.free(retries); limit > 0; limit = this.free(retries)) {
+        const askedAt = performance.now();
         const claimed = await this.configs.claim({ limit, claimMs: this.claimMs, retries });
-        for (const push of claimed) this.start(push, retries);
+        for (const push of claimed) this.start(push, retries, askedAt);
         if (claimed.length < limit) break;
       }
     }
@@ -105,15 +112,15 @@ export class PushDispatcher {
     return Math.min(BATCH, free, retries ? Math.max(1, Math.floor(most * RETRY_SHARE)) - this.retrying : free);
   }
 
-  /** One notification may take its time-out, and progress is recorded between two of them. */
+  /** A notification may take its time-out, and begins no later than a second after the claim was known to hold. */
   private get claimMs(): number {
     return 2 * this.options.timeoutMs + 5 * RECORD_MS;
   }
 
-  private start(push: ClaimedPush, retries: boolean): void {
+  private start(push: ClaimedPush, retries: boolean, claimedAt: number): void {
     this.activeUntil = performance.now() + ACTIVE_MS;
     if (retries) this.retrying += 1;
-    const delivery = this.deliver(push)
+    const delivery = this.deliver(push, claimedAt)
       .catch((error: unknown) => this.logger.warn(`A push delivery broke off, and is taken up again: ${String(error)}`))
       .finally(() => {
         this.running.delete(delivery);
@@ -125,32 +132,45 @@ export class PushDispatcher {
   }
 
   /** Tells one receiver what it does not know, until it is level with the log or does not take it. */
-  private async deliver(push: ClaimedPush): Promise<void> {
-    const at = { ...push };
-    let recordedAt = performance.now();
+  private async deliver(push: ClaimedPush, claimedAt: number): Promise<void> {
+    const at: Delivery = { ...push, claimedAt };
     for (;;) {
       const events = await this.next(at.taskNo, at.deliveredVersion);
       if (events.length === 0) return void (await this.record(at, { againInMs: 0 }));
       for (const { version, event } of events) {
-        const answer = await this.tell(at, event);
-        if (!answer.taken) return this.failed(at, answer);
+        const notification = await this.notification(at, event);
+        if (notification) {
+          if (!(await this.holds(at))) return; // somebody else's by now, who tells what we may have told
+          const answer = await this.client.post(notification, this.stopping.signal);
+          if (!answer.taken) return this.failed(at, answer);
+          at.attempts = 0;
+        }
         at.deliveredVersion = version;
-        at.attempts = 0;
         if (isTerminal(stateSetBy(event) ?? 0)) return void (await this.record(at, { againInMs: Infinity }));
-        if (performance.now() - recordedAt < RECORD_MS) continue;
-        const claim = await this.record(at, { againInMs: this.claimMs });
-        if (claim === undefined) return; // somebody else's by now, who tells what we may have told
-        at.claim = claim;
-        recordedAt = performance.now();
       }
     }
   }
 
-  private async tell(push: ClaimedPush, event: VersionedTaskEvent['event']): Promise<PushAnswer> {
+  /** What a receiver is sent for an event; undefined for one that it is not told of. */
+  private async notification(push: ClaimedPush, event: VersionedTaskEvent['event']): Promise<PushRequest | undefined> {
     const response = toStreamResponse(event);
-    if (!response) return { taken: true };
+    if (!response) return undefined;
     const task = needsTask(push) ? (await this.tasks.findByNo(push.taskNo))?.task : undefined;
-    return this.client.post(pushNotification(push, response, task), this.stopping.signal);
+    return pushNotification(push, response, task);
+  }
+
+  /**
+   * Whether the claim outlives a POST that begins now, so that no two replicas tell a receiver at once. It is made longer,
+   * and where we stand recorded, once a second; a process that stood still in between finds out here. What remains: one
+   * that stands still after this sends what it was about to.
+   */
+  private async holds(at: Delivery): Promise<boolean> {
+    if (performance.now() - at.claimedAt < RECORD_MS) return true;
+    const askedAt = performance.now();
+    const claim = await this.record(at, { againInMs: this.claimMs });
+    if (claim === undefined) return false;
+    Object.assign(at, { claim, claimedAt: askedAt });
+    return performance.now() - askedAt < this.claimMs - this.options.timeoutMs;
   }
 
   private async failed(push: ClaimedPush, { reason, gone }: Extract<PushAnswer, { taken: false }>): Promise<void> {
