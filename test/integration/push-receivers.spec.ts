@@ -6,7 +6,7 @@ import type { PushOptions } from '../../libs/a2a-cluster/src/push/push-options.j
 import { PushTargetGuard } from '../../libs/a2a-cluster/src/push/push-target.guard.js';
 import { TypeOrmPushConfigStore } from '../../libs/a2a-cluster/src/push/typeorm-push-config-store.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../helpers/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, status } from './events.fixture.js';
 import { interceptable, Pause } from './faults.fixture.js';
@@ -99,6 +99,39 @@ describe('Push receivers', () => {
     await store.progress(claimed!, { deliveredVersion: 1, attempts: 3, againInMs: Infinity, failed: 'down' });
     expect(await store.claim(CLAIM)).toEqual([]);
     await store.save(taskNo, registration('https://example.org/'));
+    expect(await store.claim(CLAIM)).toMatchObject([{ deliveredVersion: 1, attempts: 0 }]);
+  });
+
+  it('one that is registered anew while it is told is told anew, whatever came of it before', async () => {
+    const replica = cluster.replica();
+    const [old, changed] = [await PushReceiver.start(), await PushReceiver.start()];
+    const answered = new Deferred();
+    old.answer = (response) => void answered.promise.then(() => response.writeHead(410).end());
+    const { taskNo } = await behind(replica, old.url());
+    const dispatcher = dispatcherOf(replica);
+    const round = dispatcher.runOnce();
+    await old.until(() => old.received.length === 1);
+    await storeOf(replica).save(taskNo, registration(changed.url()));
+    // Nobody else has it meanwhile: a receiver is told by one at a time.
+    expect(await storeOf(cluster.replica()).claim(CLAIM)).toEqual([]);
+    answered.resolve();
+    await round;
+    await dispatcher.runOnce();
+    expect(changed.seen()).toEqual(['artifact a1']);
+    expect(old.seen()).toEqual(['artifact a1']);
+    expect(await rows()).toMatchObject([{ delivered: 2, attempts: 0, failed: null }]);
+  });
+
+  it('one that is registered again while its last try goes on has all its tries again', async () => {
+    const replica = cluster.replica();
+    const store = storeOf(replica);
+    const { taskNo } = await behind(replica);
+    const [first] = await store.claim(CLAIM);
+    await store.progress(first!, { deliveredVersion: 1, attempts: 2, againInMs: 0 });
+    const [last] = await store.claim({ ...CLAIM, retries: true });
+    await store.save(taskNo, registration('https://example.com/'));
+    const given = { deliveredVersion: 1, attempts: 3, againInMs: Infinity, failed: 'down' };
+    expect(await store.progress(last!, given)).toBeUndefined();
     expect(await store.claim(CLAIM)).toMatchObject([{ deliveredVersion: 1, attempts: 0 }]);
   });
 

@@ -4,11 +4,19 @@ export interface PushTables {
   pushConfigs: string;
 }
 
-/** To the microsecond, and back the same: by it a claim is told from every other. */
-const mark = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+/** By its end, to the microsecond and back the same, a claim is told from every other. */
+const claimEnd = (t: string): string =>
+  `to_char(${t}.claimed_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
+/** By this a receiver is told from one that was registered anew: changed, or with its failures forgiven. */
+const registered = (t: string): string =>
+  `(${t}.attempts || ' ' || hashtextextended(${t}.wire_version || ' ' || ${t}.config, 0))`;
+
+const claimMark = (t: string): string => `${claimEnd(t)} || ' ' || ${registered(t)}`;
 
 /**
- * A receiver that is there keeps its place in the log. One that was given up, or is through, is due again.
+ * A receiver that is there keeps its place in the log, and the claim that is on it: it is told by one at a time. One that
+ * was given up, or is through, is due again.
  * $1 task_no, $2 config id, $3 config, $4 wire version.
  */
 export const saveStatement = ({ tasks, pushConfigs }: PushTables): string => `
@@ -46,16 +54,26 @@ export const claimStatement = ({ tasks, pushConfigs }: PushTables): string => `
     FROM due
    WHERE x.task_no = due.task_no AND x.config_id = due.config_id
   RETURNING x.task_no AS "taskNo", x.config, x.wire_version AS "wireVersion",
-            x.delivered_version AS "deliveredVersion", x.attempts, ${mark('x.claimed_until')} AS claim`;
+            x.delivered_version AS "deliveredVersion", x.attempts, ${claimMark('x')} AS claim`;
 
 /**
- * Only by whoever holds the claim. The cursor only grows.
+ * Only by whoever holds the claim, and for the receiver that was claimed: what comes of a POST to one that was changed
+ * meanwhile is not to its account. The cursor only grows.
  * $1 task_no, $2 config id, $3 claim, $4 version, $5 attempts, $6 ms until it is due or null for never, $7 why it failed.
  */
 export const progressStatement = ({ pushConfigs }: PushTables): string => `
-  UPDATE ${pushConfigs}
+  UPDATE ${pushConfigs} AS p
      SET delivered_version = greatest(delivered_version, $4::integer), attempts = $5::integer, failed = $7,
          claimed_until = CASE WHEN $6::double precision IS NULL THEN 'infinity'
                               ELSE clock_timestamp() + $6::double precision * interval '1 millisecond' END
-   WHERE task_no = $1 AND config_id = $2 AND claimed_until = $3::timestamptz
-  RETURNING ${mark('claimed_until')} AS claim`;
+   WHERE task_no = $1 AND config_id = $2 AND claimed_until = split_part($3, ' ', 1)::timestamptz
+     AND ${registered('p')} = substr($3, strpos($3, ' ') + 1)
+  RETURNING ${claimMark('p')} AS claim`;
+
+/**
+ * A receiver that was registered anew under a claim is due at once, from where it was recorded to stand.
+ * $1 task_no, $2 config id, $3 claim.
+ */
+export const releaseStatement = ({ pushConfigs }: PushTables): string => `
+  UPDATE ${pushConfigs} SET claimed_until = clock_timestamp()
+   WHERE task_no = $1 AND config_id = $2 AND claimed_until = split_part($3, ' ', 1)::timestamptz`;

@@ -58,6 +58,9 @@ export abstract class PushConfigStore {
   /** Takes receivers that are behind and due: of several callers exactly one gets each. */
   abstract claim(request: PushClaimRequest): Promise<ClaimedPush[]>;
 
-  /** Records where a claimed receiver stands. The claim's new mark; undefined where it is somebody else's by now. */
+  /**
+   * Records where a claimed receiver stands. The claim's new mark; undefined where it is somebody else's by now, or was
+   * registered anew: then nothing is recorded, and it is due at once.
+   */
   abstract progress(claimed: ClaimedPush, progress: PushProgress): Promise<string | undefined>;
 }

@@ -7,6 +7,7 @@ import {
   listStatement,
   progressStatement,
   type PushTables,
+  releaseStatement,
   saveStatement,
 } from './push-config-statements.js';
 import {
@@ -51,8 +52,10 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
   override async progress(claimed: ClaimedPush, progress: PushProgress): Promise<string | undefined> {
     const { deliveredVersion, attempts, againInMs, failed = null } = progress;
     const due = againInMs === Infinity ? null : againInMs;
-    const params = [claimed.taskNo, claimed.config.id, claimed.claim, deliveredVersion, attempts, due, failed];
+    const which = [claimed.taskNo, claimed.config.id, claimed.claim];
+    const params = [...which, deliveredVersion, attempts, due, failed];
     const [row] = await this.database.query<{ claim: string }>(progressStatement(this.tables), params);
+    if (!row) await this.database.query(releaseStatement(this.tables), which);
     return row?.claim;
   }
 }

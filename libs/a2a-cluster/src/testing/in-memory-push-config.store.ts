@@ -14,6 +14,8 @@ interface Entry extends PushRegistration {
   /** When it is due, by this process's clock; also tells one claim from another. */
   dueAt: number;
   claim: number;
+  /** The claim under which it was registered anew. */
+  overtaken: number | undefined;
   failed: string | undefined;
 }
 
@@ -34,9 +36,11 @@ export class InMemoryPushConfigStore extends PushConfigStore {
   /** Registers a receiver that is told what comes after a version. */
   register(taskNo: number, { config, wireVersion }: PushRegistration, deliveredVersion: number): void {
     const before = this.entries.get(keyOf(taskNo, config.id));
+    const claimed = before?.failed === undefined && Number.isFinite(before?.dueAt) ? before : undefined;
     this.entries.set(keyOf(taskNo, config.id), {
-      ...{ taskNo, config: structuredClone(config), wireVersion, attempts: 0, failed: undefined, claim: 0 },
-      ...{ dueAt: 0, deliveredVersion: before?.deliveredVersion ?? deliveredVersion },
+      ...{ taskNo, config: structuredClone(config), wireVersion, attempts: 0, failed: undefined },
+      ...{ dueAt: claimed?.dueAt ?? 0, claim: ++this.lastClaim, overtaken: claimed?.overtaken ?? claimed?.claim },
+      deliveredVersion: before?.deliveredVersion ?? deliveredVersion,
     });
   }
 
@@ -58,12 +62,15 @@ export class InMemoryPushConfigStore extends PushConfigStore {
       .filter(({ taskNo, deliveredVersion }) => deliveredVersion < this.versionOf(taskNo))
       .filter(({ attempts }) => attempts > 0 === retries)
       .slice(0, limit);
-    for (const entry of due) Object.assign(entry, { dueAt: now + claimMs, claim: ++this.lastClaim });
+    for (const entry of due) {
+      Object.assign(entry, { dueAt: now + claimMs, claim: ++this.lastClaim, overtaken: undefined });
+    }
     return Promise.resolve(due.map((entry) => ({ ...entry, claim: String(entry.claim) })));
   }
 
   override progress(claimed: ClaimedPush, progress: PushProgress): Promise<string | undefined> {
     const entry = this.entries.get(keyOf(claimed.taskNo, claimed.config.id));
+    if (entry && String(entry.overtaken) === claimed.claim) entry.dueAt = 0;
     if (String(entry?.claim) !== claimed.claim) return Promise.resolve(undefined);
     const { deliveredVersion, attempts, againInMs, failed } = progress;
     const claim = ++this.lastClaim;
