@@ -194,7 +194,7 @@ const TURN_DEFAULTS: ResolvedOptions['turns'] = {
   messageIdWindowMs: 5 * 60_000,
 };
 /** A receiver that is down is given up after about a quarter of an hour. */
-const PUSH_DEFAULTS: PushOptions = {
+export const PUSH_DEFAULTS: PushOptions = {
   ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
 };
 function check(options: ResolvedOptions): void {

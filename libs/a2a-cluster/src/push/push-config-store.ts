@@ -26,6 +26,8 @@ export interface PushClaimRequest {
   claimMs: number;
   /** Only receivers whose last notification was taken (`false`), or not (`true`). */
   retries: boolean;
+  /** Whether those come first that were never told anything, or those that have been. The others come after them. */
+  newFirst: boolean;
 }
 
 /** Where a claimed receiver stands. */

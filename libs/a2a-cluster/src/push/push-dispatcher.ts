@@ -20,6 +20,15 @@ const MAX_BACKOFF_MS = 300_000;
 /** Retries never take more than this part of the deliveries at once: receivers that are well go first. */
 const RETRY_SHARE = 0.5;
 
+/** A receiver that has not answered for so long, in ms, gives its place to another: a dead one holds up nobody. */
+const PATIENCE_MS = 250;
+
+/**
+ * The most deliveries at once, those that gave their places away among them: so many times the places. Only where more
+ * new receivers than these do not answer do others wait, for the time-out at most for each so many of them.
+ */
+const MOST_WAITING = 4;
+
 const BATCH = 100;
 
 /** Wake-ups are gathered for this long, in ms: an agent that streams wakes many times a second. */
@@ -28,8 +37,18 @@ const GATHER_MS = 50;
 /** For how long after the last sign of a receiver wake-ups are heeded, in ms: an app without any is not asked for. */
 const ACTIVE_MS = 60_000;
 
+/** Deliveries of one kind: those to receivers that took their last notification, or the retries. */
+interface Lane {
+  running: number;
+  /** How many of them have given their places away. */
+  waiting: number;
+  /** Whether those that were never told anything came first the last time. */
+  newFirst: boolean;
+}
+
 /** A receiver that is being told. */
 interface Delivery extends ClaimedPush {
+  lane: Lane;
   /** When the database was asked for the claim, by this process's monotonic clock: it holds from then on at the least. */
   claimedAt: number;
 }
@@ -42,7 +61,9 @@ export class PushDispatcher {
   private readonly logger = new Logger('A2AClusterPush');
   private readonly stopping = new AbortController();
   private readonly running = new Set<Promise<void>>();
-  private retrying = 0;
+  private readonly fresh: Lane = { running: 0, waiting: 0, newFirst: false };
+  private readonly retries: Lane = { running: 0, waiting: 0, newFirst: false };
+  private asked = false;
   private round: Promise<void> | undefined;
   private gathering: NodeJS.Timeout | undefined;
   private activeUntil = 0;
@@ -90,26 +111,44 @@ export class PushDispatcher {
   }
 
   private claimDue(): Promise<void> {
+    this.asked = true;
     this.round ??= this.claimAll().finally(() => (this.round = undefined));
     return this.round;
   }
 
+  /** By turns, so that many of one kind do not hold up the other, and again if somebody asked meanwhile. */
   private async claimAll(): Promise<void> {
-    for (const retries of [false, true]) {
-      for (let limit = this.free(retries); limit > 0; limit = this.free(retries)) {
-        const askedAt = performance.now();
-        const claimed = await this.configs.claim({ limit, claimMs: this.claimMs, retries });
-        for (const push of claimed) this.start(push, retries, askedAt);
-        if (claimed.length < limit) break;
-      }
-    }
+    let more: boolean;
+    do {
+      this.asked = false;
+      more = await this.claim(this.fresh);
+      more = (await this.claim(this.retries)) || more;
+    } while (more || this.asked);
   }
 
-  private free(retries: boolean): number {
+  /** One batch; true if there may be more. */
+  private async claim(lane: Lane): Promise<boolean> {
+    const limit = this.free(lane);
+    if (limit <= 0) return false;
+    const claimedAt = performance.now();
+    const [retries, newFirst] = [lane === this.retries, (lane.newFirst = !lane.newFirst)];
+    const claimed = await this.configs.claim({ limit, claimMs: this.claimMs, retries, newFirst });
+    for (const push of claimed) this.start({ ...push, lane, claimedAt });
+    return claimed.length === limit;
+  }
+
+  /** How many more deliveries may begin: by the places, and by all that goes on. */
+  private free(lane: Lane): number {
     if (this.stopping.signal.aborted) return 0;
-    const { maxConcurrentDeliveries: most } = this.options;
-    const free = most - this.running.size;
-    return Math.min(BATCH, free, retries ? Math.max(1, Math.floor(most * RETRY_SHARE)) - this.retrying : free);
+    const room = (places: number, used: (lane: Lane) => number): number => {
+      const left = places - used(this.fresh) - used(this.retries);
+      if (lane !== this.retries) return left;
+      return Math.min(left, Math.max(1, Math.floor(places * RETRY_SHARE)) - used(lane));
+    };
+    const { maxConcurrentDeliveries: places } = this.options;
+    const prompt = room(places, ({ running, waiting }) => running - waiting);
+    const all = room(MOST_WAITING * places, ({ running }) => running);
+    return Math.min(BATCH, prompt, all);
   }
 
   /** A notification may take its time-out, and begins no later than a second after the claim was known to hold. */
@@ -117,14 +156,14 @@ export class PushDispatcher {
     return 2 * this.options.timeoutMs + 5 * RECORD_MS;
   }
 
-  private start(push: ClaimedPush, retries: boolean, claimedAt: number): void {
+  private start(at: Delivery): void {
     this.activeUntil = performance.now() + ACTIVE_MS;
-    if (retries) this.retrying += 1;
-    const delivery = this.deliver(push, claimedAt)
+    at.lane.running += 1;
+    const delivery = this.deliver(at)
       .catch((error: unknown) => this.logger.warn(`A push delivery broke off, and is taken up again: ${String(error)}`))
       .finally(() => {
         this.running.delete(delivery);
-        if (retries) this.retrying -= 1;
+        at.lane.running -= 1;
         // Something may have come meanwhile, or have waited for a free place.
         this.wake();
       });
@@ -132,22 +171,36 @@ export class PushDispatcher {
   }
 
   /** Tells one receiver what it does not know, until it is level with the log or does not take it. */
-  private async deliver(push: ClaimedPush, claimedAt: number): Promise<void> {
-    const at: Delivery = { ...push, claimedAt };
-    for (;;) {
-      const events = await this.next(at.taskNo, at.deliveredVersion);
+  private async deliver(at: Delivery): Promise<void> {
+    // It may be dead: until it has taken something, no more is held for it than what it is sent.
+    for (let limit = 1; ; limit = PAGE_EVENTS) {
+      const events = await this.next(at, limit);
       if (events.length === 0) return void (await this.record(at, { againInMs: 0 }));
       for (const { version, event } of events) {
         const notification = await this.notification(at, event);
         if (notification) {
           if (!(await this.holds(at))) return; // somebody else's by now, who tells what we may have told
-          const answer = await this.client.post(notification, this.stopping.signal);
+          const answer = await this.post(at, notification);
           if (!answer.taken) return this.failed(at, answer);
           at.attempts = 0;
         }
         at.deliveredVersion = version;
         if (isTerminal(stateSetBy(event) ?? 0)) return void (await this.record(at, { againInMs: Infinity }));
       }
+    }
+  }
+
+  private async post({ lane }: Delivery, notification: PushRequest): Promise<PushAnswer> {
+    let waiting = 0;
+    const impatience = setTimeout(() => {
+      lane.waiting += waiting = 1;
+      this.wake();
+    }, PATIENCE_MS);
+    try {
+      return await this.client.post(notification, this.stopping.signal);
+    } finally {
+      clearTimeout(impatience);
+      lane.waiting -= waiting;
     }
   }
 
@@ -189,20 +242,20 @@ export class PushDispatcher {
     return this.configs.progress(push, { deliveredVersion, attempts, ...progress });
   }
 
-  /** The events behind a version; where the log has lost them, what brings the receiver level. */
-  private async next(taskNo: number, version: number): Promise<VersionedTaskEvent[]> {
-    const events = await this.page(taskNo, version);
+  /** The events that a receiver does not know; where the log has lost them, what brings it level. */
+  private async next({ taskNo, deliveredVersion }: Delivery, limit: number): Promise<VersionedTaskEvent[]> {
+    const events = await this.page(taskNo, deliveredVersion, limit);
     if (events.length > 0) return events;
     const stored = await this.tasks.findByNo(taskNo);
-    if (!stored || stored.version <= version) return [];
+    if (!stored || stored.version <= deliveredVersion) return [];
     // It may have come since: only what is not there after the task says that it was written is lost.
-    const late = await this.page(taskNo, version);
-    return late.length > 0 ? late : levelingEvents(stored, version);
+    const late = await this.page(taskNo, deliveredVersion, limit);
+    return late.length > 0 ? late : levelingEvents(stored, deliveredVersion);
   }
 
   /** Up to the first gap: two replicas that prune at once may delete later events before earlier ones. */
-  private async page(taskNo: number, version: number): Promise<VersionedTaskEvent[]> {
-    const events = await this.tasks.readEvents(taskNo, version, PAGE_EVENTS);
+  private async page(taskNo: number, version: number, limit: number): Promise<VersionedTaskEvent[]> {
+    const events = await this.tasks.readEvents(taskNo, version, limit);
     const gap = events.findIndex((event, at) => event.version !== version + 1 + at);
     return gap < 0 ? events : events.slice(0, gap);
   }

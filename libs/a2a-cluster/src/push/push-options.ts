@@ -11,6 +11,9 @@ export interface PushOptions {
   maxAttempts: number;
   /** How long the first retry waits; each further one waits twice as long, 5 min at most, less up to a half at random. */
   backoffMs: number;
-  /** How many receivers one replica tells at the same time. */
+  /**
+   * How many receivers one replica tells at the same time. One that takes longer than 250 ms to answer gives its place to
+   * another, until there are four times as many.
+   */
   maxConcurrentDeliveries: number;
 }

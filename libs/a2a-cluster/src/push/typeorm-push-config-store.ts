@@ -43,8 +43,8 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
     await this.database.query(deleteStatement(this.tables), [taskNo, configId]);
   }
 
-  override async claim({ limit, claimMs, retries }: PushClaimRequest): Promise<ClaimedPush[]> {
-    const params = [this.agent, limit, claimMs, retries];
+  override async claim({ limit, claimMs, retries, newFirst }: PushClaimRequest): Promise<ClaimedPush[]> {
+    const params = [this.agent, limit, claimMs, retries, newFirst];
     const rows = await this.database.query<ClaimedRow>(claimStatement(this.tables), params);
     return rows.map(({ taskNo, config, ...row }) => ({ ...row, taskNo: Number(taskNo), config: decodeConfig(config) }));
   }

@@ -55,12 +55,14 @@ export class InMemoryPushConfigStore extends PushConfigStore {
     return Promise.resolve();
   }
 
-  override claim({ limit, claimMs, retries }: PushClaimRequest): Promise<ClaimedPush[]> {
+  override claim({ limit, claimMs, retries, newFirst }: PushClaimRequest): Promise<ClaimedPush[]> {
     const now = Date.now();
+    const later = ({ dueAt }: Entry): number => Number((dueAt === 0) !== newFirst);
     const due = [...this.entries.values()]
       .filter(({ failed, dueAt }) => failed === undefined && dueAt <= now)
       .filter(({ taskNo, deliveredVersion }) => deliveredVersion < this.versionOf(taskNo))
       .filter(({ attempts }) => attempts > 0 === retries)
+      .sort((one, other) => later(one) - later(other) || one.dueAt - other.dueAt)
       .slice(0, limit);
     for (const entry of due) {
       Object.assign(entry, { dueAt: now + claimMs, claim: ++this.lastClaim, overtaken: undefined });
