@@ -1,4 +1,4 @@
-import { type LookupAddress, lookup as resolveName } from 'node:dns';
+import { type LookupAddress, lookup } from 'node:dns';
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import type { LookupFunction, Socket } from 'node:net';
@@ -14,10 +14,24 @@ export interface PushRequest {
 /** How a receiver took it. The reason names host and status, and nothing of the URL's path or of secrets. */
 export type PushAnswer = { taken: true } | { taken: false; reason: string; gone: boolean };
 
+/** Looks up the addresses of a name, as `lookup` of `node:dns` does. */
+export type ResolveName = (
+  hostname: string,
+  options: { all: true },
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void;
+
 const GONE = 410;
 
-/** Idle connections are kept for this long, in ms: the next event of a task often comes soon. */
-const KEEP_ALIVE_MS = 5_000;
+/** What follows the status of an answer is read for the connection's sake, up to so many bytes and for so long, in ms. */
+const MAX_BODY_BYTES = 64 * 1024;
+const MAX_BODY_MS = 1_000;
+
+/**
+ * Idle connections are kept for this long, in ms: the next event of a task often comes soon. Many servers close theirs
+ * after 5 s, and what is sent in that moment is lost.
+ */
+const KEEP_ALIVE_MS = 4_000;
 
 class RefusedTargetError extends Error {}
 
@@ -28,10 +42,12 @@ class RefusedTargetError extends Error {}
 export class PushClient {
   private readonly http: HttpAgent;
   private readonly https: HttpsAgent;
+  private readonly lookups = new Map<string, Promise<LookupAddress[]>>();
 
   constructor(
     private readonly guard: PushTargetGuard,
     private readonly timeoutMs: number,
+    private readonly resolve: ResolveName = lookup,
   ) {
     const options = { keepAlive: true, timeout: KEEP_ALIVE_MS, maxFreeSockets: 64 };
     this.http = new HttpAgent(options);
@@ -40,16 +56,18 @@ export class PushClient {
 
   /** Never rejects: whatever goes wrong is a notification that was not taken. */
   async post({ url, headers, body }: PushRequest, stop: AbortSignal): Promise<PushAnswer> {
-    const target = new URL(url);
+    let host = 'the receiver';
     try {
+      const target = new URL(url);
+      host = target.host;
       const refusal = this.guard.refusalOfUrl(target);
       if (refusal) throw new RefusedTargetError(refusal);
       const status = await this.send(target, headers, body, stop);
       if (status >= 200 && status < 300) return { taken: true };
       const what = status >= 300 && status < 400 ? ' (redirects are not followed)' : '';
-      return { taken: false, reason: `${target.host} answered ${status}${what}`, gone: status === GONE };
+      return { taken: false, reason: `${host} answered ${status}${what}`, gone: status === GONE };
     } catch (error) {
-      return { taken: false, reason: `${target.host}: ${reasonOf(error)}`, gone: false };
+      return { taken: false, reason: `${host}: ${reasonOf(error)}`, gone: false };
     }
   }
 
@@ -67,19 +85,29 @@ export class PushClient {
       lookup: this.lookup(target.protocol),
     });
     const abort = (why: string): void => void outgoing.destroy(new Error(why));
-    const timer = setTimeout(() => abort(`no answer within ${this.timeoutMs} ms`), this.timeoutMs);
+    let timer = setTimeout(() => abort(`no answer within ${this.timeoutMs} ms`), this.timeoutMs);
     const stopped = (): void => abort('the replica is shutting down');
     if (stop.aborted) stopped();
     stop.addEventListener('abort', stopped, { once: true });
     const answered = new Promise<number>((resolve, reject) => {
+      let status: number | undefined;
+      // The status is the answer, whatever becomes of the rest.
+      const end = (error: Error): void => (status === undefined ? reject(error) : resolve(status));
       outgoing.once('socket', (socket) => this.judge(socket, target.protocol, outgoing));
-      outgoing.once('error', reject);
-      outgoing.once('close', () => reject(new Error('the connection was closed')));
+      outgoing.on('error', end);
+      outgoing.once('close', () => end(new Error('the connection was closed')));
+      outgoing.once('upgrade', (_, socket) => socket.destroy());
       outgoing.once('response', (response: IncomingMessage) => {
-        // Read to its end, so that the connection can be used again; how long that takes counts.
-        response.resume();
-        response.once('error', reject);
-        response.once('end', () => resolve(response.statusCode ?? 0));
+        status = response.statusCode ?? 0;
+        clearTimeout(timer);
+        timer = setTimeout(() => abort('its body goes on'), MAX_BODY_MS);
+        let left = MAX_BODY_BYTES;
+        response.on('data', (chunk: Buffer) => {
+          left -= chunk.length;
+          if (left < 0) abort('its body goes on');
+        });
+        response.on('error', end);
+        response.once('end', () => resolve(status!));
       });
     });
     outgoing.end(body);
@@ -92,16 +120,27 @@ export class PushClient {
   /** Of the addresses of a name, those that may be connected to. */
   private lookup(protocol: string): LookupFunction {
     return (hostname, options, callback) => {
-      resolveName(hostname, { ...options, all: true }, (error, found: LookupAddress[] = []) => {
-        if (error) return callback(error, '', 0);
+      const permit = (found: LookupAddress[]): void => {
         const refusals = found.map(({ address }) => this.guard.refusal(address, protocol));
         const permitted = found.filter((_, at) => refusals[at] === undefined);
         const [first] = permitted;
         if (!first) return callback(new RefusedTargetError(refusals[0] ?? 'it has no IP address'), '', 0);
         if (options.all) callback(null, permitted);
         else callback(null, first.address, first.family);
-      });
+      };
+      this.addressesOf(hostname).then(permit, (error: NodeJS.ErrnoException) => callback(error, '', 0));
     };
+  }
+
+  /** One look-up at a time for each name: they take threads of which there are few, and one that hangs keeps its. */
+  private addressesOf(hostname: string): Promise<LookupAddress[]> {
+    const pending =
+      this.lookups.get(hostname) ??
+      new Promise<LookupAddress[]>((resolve, reject) => {
+        this.resolve(hostname, { all: true }, (error, found) => (error ? reject(error) : resolve(found)));
+      }).finally(() => this.lookups.delete(hostname));
+    this.lookups.set(hostname, pending);
+    return pending;
   }
 
   /** What was connected to after all, however that came about. */

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { Logger } from '@nestjs/common';
 import type { Poller } from '../streams/poller.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
@@ -76,6 +77,7 @@ export class PushDispatcher {
     stream: TaskEventStream,
     poller: Poller,
   ) {
+    setMaxListeners(0, this.stopping.signal);
     poller.register(() => this.claimDue());
     stream.onWakeup(() => this.wake());
     stream.onCommitted(() => this.wake());
