@@ -7,9 +7,11 @@ const REFUSED_IPV4 = [
   '100.64.0.0/10',
   '127.0.0.0/8',
   '169.254.0.0/16', // link-local, and the clouds' metadata
+  '168.63.129.16/32', // Azure's platform, which is only to be reached from inside
   '172.16.0.0/12',
   '192.0.0.0/24',
   '192.0.2.0/24',
+  '192.88.99.0/24',
   '192.168.0.0/16',
   '198.18.0.0/15',
   '198.51.100.0/24',
@@ -18,21 +20,11 @@ const REFUSED_IPV4 = [
   '240.0.0.0/4',
 ];
 
-/** Transition addresses among them: what they lead to depends on the network in between. */
-const REFUSED_IPV6 = [
-  '::/96',
-  '64:ff9b:1::/48',
-  '100::/64',
-  '2001::/23',
-  '2001:db8::/32',
-  '2002::/16',
-  '3fff::/20',
-  '5f00::/16',
-  'fc00::/7',
-  'fe80::/10',
-  'fec0::/10',
-  'ff00::/8',
-];
+/**
+ * All but the global unicast addresses, and of those the ones that lead elsewhere: what transition addresses lead to
+ * depends on the network in between.
+ */
+const REFUSED_IPV6 = ['::/3', '2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20', '4000::/2', '8000::/1'];
 
 /** A network of the allow-list that is none. */
 export class NetworkFormatError extends Error {
@@ -44,7 +36,8 @@ export class NetworkFormatError extends Error {
  * at the next look. What is allowed may be private, and may be spoken to without TLS.
  */
 export class PushTargetGuard {
-  private readonly refused = blockList([...REFUSED_IPV4, ...REFUSED_IPV6]);
+  /** Two lists: a BlockList finds every IPv4 address in ::/3, as the mapped one that it could be written as. */
+  private readonly refused = { ipv4: blockList(REFUSED_IPV4), ipv6: blockList(REFUSED_IPV6) };
   private readonly allowed: BlockList;
   private readonly allowsAny: boolean;
 
@@ -61,7 +54,7 @@ export class PushTargetGuard {
     if (family === 0) return 'it has no IP address';
     const type = family === 4 ? 'ipv4' : 'ipv6';
     if (this.allowed.check(plain, type)) return undefined;
-    if (this.refused.check(plain, type)) return 'it leads into a private or reserved network (push.allow)';
+    if (this.refused[type].check(plain, type)) return 'it leads into a private or reserved network (push.allow)';
     return protocol === 'https:' ? undefined : 'only https is allowed there (push.allow)';
   }
 
