@@ -249,6 +249,25 @@ describe('Push receivers', () => {
     await dispatcher.stop();
   });
 
+  it('one that does not answer gives its place to another', async () => {
+    const replica = cluster.replica();
+    const [receiver, silent] = [await PushReceiver.start(), await PushReceiver.start()];
+    silent.answer = () => undefined;
+    const { taskNo, scope, loop, turn } = await behind(replica, receiver.url());
+    const dispatcher = dispatcherOf(replica, { maxConcurrentDeliveries: 4, timeoutMs: 60_000 });
+    await dispatcher.runOnce();
+    for (let count = 0; count < 10; count += 1) {
+      await storeOf(replica).save(taskNo, registration(silent.url(), `silent ${count}`));
+    }
+    loop.add(status(scope, COMPLETED));
+    await turn.flush();
+    dispatcher.registered();
+    // More than there are places; without waiting for one to run out of time.
+    await silent.until(() => silent.received.length === 10);
+    await receiver.until(() => receiver.seen().includes('status COMPLETED'));
+    await dispatcher.stop();
+  });
+
   it('stopping gives back what is not told, without counting it as a failure', async () => {
     const replica = cluster.replica();
     const silent = await PushReceiver.start();
