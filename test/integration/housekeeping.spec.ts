@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { InterruptedTaskTimeout } from '../../libs/a2a-cluster/src/recovery/interrupted-task.timeout.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import {
@@ -92,6 +93,90 @@ describe('Housekeeping', () => {
       expect(await a.tasks.pruneReceipts(2.5 * HOUR_MS, 2)).toBe(2);
       expect(await a.tasks.pruneReceipts(2.5 * HOUR_MS, 2)).toBe(1);
       expect(await cluster.db.query('SELECT FROM a2a_message_receipts')).toHaveLength(3);
+    });
+  });
+
+  describe('retention of tasks and effects', () => {
+    const count = async (table: string): Promise<number> =>
+      Number((await cluster.db.query<{ n: string }>(`SELECT count(*) AS n FROM ${table}`))[0]!.n);
+
+    const ended = async (a: Replica): Promise<number> => {
+      const { scope, loop, turn, taskNo } = await a.working();
+      loop.add(status(scope, COMPLETED));
+      await turn.flush();
+      return taskNo;
+    };
+
+    it('prunes tasks that ended long ago with all that they have, their events in batches of their own', async () => {
+      const a = cluster.replica();
+      const [old, waiting] = [await ended(a), await a.waiting()];
+      await cluster.db.query(
+        `INSERT INTO a2a_push_configs (task_no, config_id, config, wire_version, delivered_version, failed)
+         VALUES ($1, 'told', '{}', '1.0', 2, NULL), ($1, 'given up', '{}', '1.0', 0, 'gone')`,
+        [old],
+      );
+      await cluster.db.query(
+        `INSERT INTO a2a_task_effects (task_no, turn_id, key, state, replay, attempt, generation)
+         VALUES ($1, gen_random_uuid(), 'k', 'succeeded', 'never', 1, 1)`,
+        [old],
+      );
+      expect(await a.tasks.pruneTasks(HOUR_MS, 10)).toBe(0); // young
+      await age('a2a_tasks', 'state_since');
+      const young = await ended(a);
+      expect(await a.tasks.pruneTasks(HOUR_MS, 10)).toBe(1);
+      const left = await cluster.db.query<{ no: string }>('SELECT task_no AS no FROM a2a_tasks ORDER BY task_no');
+      expect(left.map(({ no }) => Number(no))).toEqual([waiting.taskNo, young]);
+      expect([await count('a2a_push_configs'), await count('a2a_task_effects')]).toEqual([0, 0]);
+      expect(await versionsLeft(old)).toEqual([1, 2]);
+      await age('a2a_task_events', 'created_at');
+      await a.tasks.pruneEvents(HOUR_MS, 100);
+      expect(await versionsLeft(old)).toEqual([]);
+    });
+
+    it('keeps a task whose end a receiver has not been told, one under a lease, and another agent’s', async () => {
+      const a = cluster.replica();
+      const [behind, leased, foreign] = [await ended(a), await ended(a), await ended(a)];
+      await cluster.db.query(
+        `INSERT INTO a2a_push_configs (task_no, config_id, config, wire_version, delivered_version)
+         VALUES ($1, 'behind', '{}', '1.0', 1)`,
+        [behind],
+      );
+      await cluster.db.query(
+        `INSERT INTO a2a_task_leases
+                (task_no, agent, kind, turn_id, admitted_version, holder, attempt, expires_at, context)
+         VALUES ($1, 'default', 'message', gen_random_uuid(), 0, 'h', 1, clock_timestamp(), '{}')`,
+        [leased],
+      );
+      await cluster.db.query(`UPDATE a2a_tasks SET agent = 'other' WHERE task_no = $1`, [foreign]);
+      await age('a2a_tasks', 'state_since');
+      expect(await a.tasks.pruneTasks(HOUR_MS, 10)).toBe(0);
+      await cluster.db.query('UPDATE a2a_push_configs SET delivered_version = 2');
+      await cluster.db.query('DELETE FROM a2a_task_leases');
+      expect(await a.tasks.pruneTasks(HOUR_MS, 1)).toBe(1);
+      expect(await a.tasks.pruneTasks(HOUR_MS, 10)).toBe(1);
+      expect(await count('a2a_tasks')).toBe(1);
+    });
+
+    it('I7 forgets effects of turns that are over, never of one that may still ask for them', async () => {
+      const a = cluster.replica();
+      const { taskNo } = await a.working();
+      const [{ turn: turnId } = { turn: '' }] = await cluster.db.query<{ turn: string }>(
+        'SELECT turn_id AS turn FROM a2a_task_leases WHERE task_no = $1',
+        [taskNo],
+      );
+      const record = (turn: string, key: string): Promise<unknown> =>
+        cluster.db.query(
+          `INSERT INTO a2a_task_effects (task_no, turn_id, key, state, replay, attempt, generation)
+           VALUES ($1, $2, $3, 'succeeded', 'never', 1, 1)`,
+          [taskNo, turn, key],
+        );
+      await record(turnId, 'running');
+      for (const key of ['1', '2', '3']) await record(randomUUID(), key);
+      expect(await a.effects.prune(HOUR_MS, 10)).toBe(0); // young
+      await age('a2a_task_effects', 'dispatched_at');
+      expect([await a.effects.prune(HOUR_MS, 2), await a.effects.prune(HOUR_MS, 2)]).toEqual([2, 1]);
+      const left = await cluster.db.query('SELECT key FROM a2a_task_effects');
+      expect(left).toEqual([{ key: 'running' }]);
     });
   });
 

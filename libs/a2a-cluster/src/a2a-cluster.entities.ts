@@ -1,5 +1,6 @@
 import { CreateA2AClusterTables1796000000000 } from './database/migrations/1796000000000-create-a2a-cluster-tables.js';
 import { IndexPushReceiversThatAreDue1797000000000 } from './database/migrations/1797000000000-index-push-receivers-that-are-due.js';
+import { IndexWhatIsPruned1798000000000 } from './database/migrations/1798000000000-index-what-is-pruned.js';
 import { EffectEntity } from './effects/effect.entity.js';
 import { LeaseEntity } from './leases/lease.entity.js';
 import { PushConfigEntity } from './push/push-config.entity.js';
@@ -18,4 +19,8 @@ export const A2A_CLUSTER_ENTITIES = [
 ];
 
 /** The library's migrations, for `migrations` of the app's DataSource. */
-export const A2A_CLUSTER_MIGRATIONS = [CreateA2AClusterTables1796000000000, IndexPushReceiversThatAreDue1797000000000];
+export const A2A_CLUSTER_MIGRATIONS = [
+  CreateA2AClusterTables1796000000000,
+  IndexPushReceiversThatAreDue1797000000000,
+  IndexWhatIsPruned1798000000000,
+];

@@ -39,6 +39,7 @@ describe('Options', () => {
         maxQueuedBytes: 67_108_864,
         messageIdWindowMs: 300_000,
       },
+      retention: { effectsMs: 604_800_000, tasksMs: Infinity },
       push: {
         ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
       },
@@ -106,6 +107,9 @@ describe('Options', () => {
     ['the longest times', { leases: { heartbeatIntervalMs: 1, ttlMs: 2 ** 31 - 1 } }],
     ['no limit to a turn', { turns: { maxTurnDurationMs: Infinity } }],
     ['events kept for ever', { streams: { retentionMs: Infinity } }],
+    ['tasks and effects kept for years', { retention: { tasksMs: 2 ** 40, effectsMs: 2 ** 40 } }],
+    ['effects kept for ever', { retention: { effectsMs: Infinity } }],
+    ['turns longer than effects are kept by default', { turns: { maxTurnDurationMs: 1_000_000_000 } }],
     ['streams without comments', { streams: { keepAliveMs: Infinity } }],
     ['no drain time', { turns: { drainTimeoutMs: 0 } }],
     ['no window for repeated messages', { turns: { messageIdWindowMs: 0 } }],
@@ -140,6 +144,11 @@ describe('Options', () => {
     ...[...durations, ...orZero]
       .filter((option) => !['turns.maxTurnDurationMs', 'streams.retentionMs', 'streams.keepAliveMs'].includes(option))
       .map((option): [string, unknown] => [option, Infinity]),
+    ...['retention.effectsMs', 'retention.tasksMs'].flatMap((option): [string, unknown][] => [
+      ...[0, -1, 1.5, NaN, '1000', null, 1e15].map((value): [string, unknown] => [option, value]),
+    ]),
+    ['retention.effectsMs', 86_399_999],
+    ['retention.tasksMs', 3_599_999],
     ['leases.ttlMs', 120_000n],
     ['sweeper.policy', 'ignore'],
     ['sweeper.backoffMs', -1],

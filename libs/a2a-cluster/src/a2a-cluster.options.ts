@@ -110,6 +110,20 @@ export interface A2AClusterOptions {
    * Default: false.
    */
   legacyCompat?: boolean | Partial<LegacyCompat>;
+  /** How long what is over is kept. A message's receipt goes with `turns.messageIdWindowMs`. */
+  retention?: {
+    /**
+     * The ledger of outside actions, once their turn is over: until then it is what keeps them from being repeated,
+     * afterwards evidence. At least `turns.maxTurnDurationMs`; `Infinity`: for ever. Default: 7 days, or as long as
+     * a turn may last.
+     */
+    effectsMs?: number;
+    /**
+     * Tasks that have ended: later they are not found any more. At least `streams.retentionMs`, since their events go
+     * first; `Infinity`: for ever. Default: `Infinity`.
+     */
+    tasksMs?: number;
+  };
   /** After how long a task that waits for its client is ended FAILED. Default: never. */
   interruptedTaskTimeoutMs?: number;
   /** Who calls. Default: what guards and middleware left in `req.user`. */
@@ -130,12 +144,13 @@ export interface A2AClusterOptionsFactory {
 /** The options with every default in place. */
 export interface ResolvedOptions extends Omit<
   A2AClusterOptions,
-  'leases' | 'sweeper' | 'streams' | 'turns' | 'push' | 'grpc' | 'legacyCompat'
+  'leases' | 'sweeper' | 'streams' | 'turns' | 'retention' | 'push' | 'grpc' | 'legacyCompat'
 > {
   leases: LeaseTimes | false;
   sweeper: SweeperOptions | false;
   streams: { pollIntervalMs: number; notify: boolean; retentionMs: number; keepAliveMs: number };
   turns: TurnOptions & { messageIdWindowMs: number };
+  retention: { effectsMs: number; tasksMs: number };
   push: PushOptions;
   grpc: GrpcOptions | false;
   legacyCompat: LegacyCompat;
@@ -157,12 +172,14 @@ export function resolveOptions(given: A2AClusterOptions, transports = resolveTra
       'without leases (leases: false) there is nothing to sweep',
     );
   }
+  const turns = { ...TURN_DEFAULTS, ...withoutUndefined(options.turns) };
   const resolved: ResolvedOptions = {
     ...options,
     leases: options.leases !== false && { ...LEASE_DEFAULTS, ...withoutUndefined(options.leases) },
     sweeper: options.leases !== false && { ...SWEEPER_DEFAULTS, ...withoutUndefined(options.sweeper) },
     streams: { ...STREAM_DEFAULTS, ...withoutUndefined(options.streams) },
-    turns: { ...TURN_DEFAULTS, ...withoutUndefined(options.turns) },
+    turns,
+    retention: { effectsMs: effectsKept(turns), tasksMs: Infinity, ...withoutUndefined(options.retention) },
     push: { ...PUSH_DEFAULTS, ...withoutUndefined(options.push) },
     grpc,
     legacyCompat: resolveLegacyCompat(options.legacyCompat, transports, grpc),
@@ -175,6 +192,9 @@ export function resolveOptions(given: A2AClusterOptions, transports = resolveTra
   check(resolved);
   return resolved;
 }
+
+/** Longer is for ever. */
+const CENTURY_MS = 100 * 365 * 24 * 3_600_000;
 
 const LEASE_DEFAULTS: LeaseTimes = { heartbeatIntervalMs: 30_000, ttlMs: 120_000 };
 /** How often is looked for what has to be ended, in ms. */
@@ -193,6 +213,12 @@ const TURN_DEFAULTS: ResolvedOptions['turns'] = {
   maxQueuedBytes: 64 * 1024 * 1024,
   messageIdWindowMs: 5 * 60_000,
 };
+/** A week to ask what a turn has done. */
+const EFFECTS_KEPT_MS = 7 * 24 * 3_600_000;
+
+const effectsKept = ({ maxTurnDurationMs }: TurnOptions): number =>
+  maxTurnDurationMs === Infinity ? EFFECTS_KEPT_MS : Math.max(EFFECTS_KEPT_MS, maxTurnDurationMs);
+
 /** A receiver that is down is given up after about a quarter of an hour. */
 export const PUSH_DEFAULTS: PushOptions = {
   ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
@@ -230,8 +256,32 @@ function check(options: ResolvedOptions): void {
   requireDuration('turns.cancelTimeoutMs', turns.cancelTimeoutMs);
   requireWhole('turns.maxQueuedBytes', turns.maxQueuedBytes, 1, Number.MAX_SAFE_INTEGER);
   requireWhole('turns.messageIdWindowMs', turns.messageIdWindowMs, 0, MAX_TIMER_MS);
+  checkRetention(options);
   checkPush(push);
   if (interruptedTaskTimeoutMs !== undefined) requireDuration('interruptedTaskTimeoutMs', interruptedTaskTimeoutMs);
+}
+
+function checkRetention({ retention, streams, turns }: ResolvedOptions): void {
+  const { effectsMs, tasksMs } = retention;
+  if (effectsMs !== Infinity) {
+    requireWhole('retention.effectsMs', effectsMs, 1, CENTURY_MS);
+    if (turns.maxTurnDurationMs !== Infinity && effectsMs < turns.maxTurnDurationMs) {
+      throw ClusterOptionsError.rule(
+        'retention.effectsMs',
+        effectsMs,
+        `it must be at least turns.maxTurnDurationMs (${turns.maxTurnDurationMs}): until then a turn may ask what it has done`,
+      );
+    }
+  }
+  if (tasksMs === Infinity) return;
+  requireWhole('retention.tasksMs', tasksMs, 1, CENTURY_MS);
+  if (tasksMs < streams.retentionMs) {
+    throw ClusterOptionsError.rule(
+      'retention.tasksMs',
+      tasksMs,
+      `it must be at least streams.retentionMs (${streams.retentionMs}), by which a task's events go first`,
+    );
+  }
 }
 
 function checkPush({ allow, timeoutMs, maxAttempts, backoffMs, maxConcurrentDeliveries }: PushOptions): void {

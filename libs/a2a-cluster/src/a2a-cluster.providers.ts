@@ -26,7 +26,7 @@ import { PushConfigStore } from './push/push-config-store.js';
 import { PushDispatcher } from './push/push-dispatcher.js';
 import { AbandonedTaskSweeper } from './recovery/abandoned-task.sweeper.js';
 import { SweepTrigger } from './recovery/sweep-trigger.js';
-import { EventRetention } from './streams/event-retention.js';
+import { Retention } from './retention/retention.js';
 import { Poller } from './streams/poller.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
 import { VersionedTaskStore } from './tasks/task-store.js';
@@ -121,7 +121,7 @@ function providers({ dataSource }: StaticParts): Provider[] {
 }
 
 /** What nobody else asks for, and is to be made all the same. */
-const BESIDE = [EventRetention, BODY_PARSER, GRPC_SERVICES];
+const BESIDE = [Retention, BODY_PARSER, GRPC_SERVICES];
 
 type GivenParts = Pick<LifecycleParts, 'database' | 'transports' | 'legacyCompat'>;
 

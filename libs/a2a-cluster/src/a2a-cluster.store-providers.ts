@@ -20,7 +20,7 @@ import { NoPushConfigStore } from './push/no-push-config-store.js';
 import { PushConfigStore } from './push/push-config-store.js';
 import { TypeOrmPushConfigStore } from './push/typeorm-push-config-store.js';
 import { PushConfigEntity } from './push/push-config.entity.js';
-import { EventRetention } from './streams/event-retention.js';
+import { Retention } from './retention/retention.js';
 import { Poller } from './streams/poller.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
 import { TypeOrmTaskEventStream } from './streams/typeorm-task-event-stream.js';
@@ -112,10 +112,19 @@ export function storeProviders(): Provider[] {
       [DatabaseAccess, VersionedTaskStore, Poller, RESOLVED_OPTIONS],
     ),
     provide(
-      EventRetention,
-      (tasks: VersionedTaskStore, poller: Poller, { streams, turns }: ResolvedOptions) =>
-        new EventRetention(tasks, poller, streams.retentionMs, turns.messageIdWindowMs),
-      [VersionedTaskStore, Poller, RESOLVED_OPTIONS],
+      Retention,
+      (
+        tasks: VersionedTaskStore,
+        effects: EffectStore,
+        poller: Poller,
+        { streams, turns, retention }: ResolvedOptions,
+      ) =>
+        new Retention(tasks, effects, poller, {
+          ...retention,
+          eventsMs: streams.retentionMs,
+          receiptsMs: turns.messageIdWindowMs,
+        }),
+      [VersionedTaskStore, EffectStore, Poller, RESOLVED_OPTIONS],
     ),
     provide(
       Heartbeat,

@@ -1,12 +1,11 @@
+import { TERMINAL_LIST } from '../tasks/task-states.js';
+
 /** The tables that the effect statements name. */
 export interface EffectTables {
   tasks: string;
   leases: string;
   effects: string;
 }
-
-const NOT_ENDED =
-  "state NOT IN ('TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED')";
 
 const recordedColumns = (x: string): string => `
   ${x}.state, ${x}.replay, ${x}.attempt, ${x}.generation, ${x}.result,
@@ -21,7 +20,7 @@ const held = ({ tasks, leases }: EffectTables, fenced: boolean, g: string, condi
     ? `SELECT generation, cancel_requested_at IS NOT NULL AS canceled FROM ${leases}
      WHERE generation = ${g} AND task_no = $1${condition} FOR KEY SHARE`
     : `SELECT ${g}::bigint AS generation, false AS canceled FROM ${tasks}
-     WHERE task_no = $1 AND ${NOT_ENDED} FOR KEY SHARE`;
+     WHERE task_no = $1 AND state NOT IN ${TERMINAL_LIST} FOR KEY SHARE`;
 
 /**
  * I7: dispatched only under a lease that is alive and not to be canceled, and again only where the record permits it.
@@ -97,3 +96,22 @@ export const finishRecordStatement = ({ effects }: EffectTables): string => `
 export const recordedStatement = ({ effects }: EffectTables): string => `
   SELECT x.key, ${recordedColumns('x')}
     FROM ${effects} AS x WHERE x.task_no = $1 AND x.turn_id = $2::uuid AND x.key = $3`;
+
+/**
+ * What nobody can ask for any more: the turn is over, since its lease is gone, and was so long ago.
+ * $1 ms, $2 limit.
+ */
+export const pruneEffectsStatement = ({ leases, effects }: EffectTables): string => `
+  WITH old AS MATERIALIZED (
+    SELECT x.task_no, x.turn_id, x.key
+      FROM ${effects} AS x
+     WHERE x.dispatched_at < (SELECT clock_timestamp()) - $1::double precision * interval '1 millisecond'
+       AND NOT EXISTS (SELECT FROM ${leases} AS l WHERE l.task_no = x.task_no AND l.turn_id = x.turn_id)
+     ORDER BY x.dispatched_at
+     LIMIT $2
+       FOR UPDATE OF x SKIP LOCKED
+  ), gone AS (
+    DELETE FROM ${effects} AS x USING old
+     WHERE (x.task_no, x.turn_id, x.key) = (old.task_no, old.turn_id, old.key)
+  )
+  SELECT count(*)::integer AS pruned FROM old`;

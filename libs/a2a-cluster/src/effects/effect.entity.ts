@@ -1,7 +1,8 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Column, Entity, Index, PrimaryColumn } from 'typeorm';
 
 /** One outside action of a turn: that it was dispatched, and what is known of its outcome. */
 @Entity({ name: 'a2a_task_effects' })
+@Index(['dispatchedAt'])
 export class EffectEntity {
   @PrimaryColumn({ name: 'task_no', type: 'bigint' })
   taskNo!: string;

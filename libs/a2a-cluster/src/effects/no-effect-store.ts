@@ -26,4 +26,8 @@ export class NoEffectStore extends EffectStore {
   override unresolved(): Promise<RecordedEffect[]> {
     return Promise.resolve([]);
   }
+
+  override prune(): Promise<number> {
+    return Promise.resolve(0);
+  }
 }

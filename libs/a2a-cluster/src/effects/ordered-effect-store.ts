@@ -35,6 +35,10 @@ export class OrderedEffectStore extends EffectStore {
     return this.effects.unresolved(taskNo, turnId);
   }
 
+  override prune(olderThanMs: number, limit: number): Promise<number> {
+    return this.effects.prune(olderThanMs, limit);
+  }
+
   /** Whether the task is to be canceled. */
   private async check({ taskId, generation }: EffectTurn): Promise<boolean> {
     if (generation === undefined) return false;

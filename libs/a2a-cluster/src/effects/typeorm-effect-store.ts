@@ -1,6 +1,12 @@
 import type { ClusterDatabase } from '../database/cluster-database.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
-import { dispatchStatement, type EffectTables, settleStatement, unresolvedStatement } from './effect-statements.js';
+import {
+  dispatchStatement,
+  type EffectTables,
+  pruneEffectsStatement,
+  settleStatement,
+  unresolvedStatement,
+} from './effect-statements.js';
 import { type Dispatch, type EffectRequest, EffectStore, type EffectTurn } from './effect-store.js';
 import type { RecordedEffect, Settlement } from './effect-store.js';
 
@@ -50,6 +56,14 @@ export class TypeOrmEffectStore extends EffectStore {
     const statement = unresolvedStatement(this.tables);
     const rows = await this.database.query<RecordedRow & { key: string }>(statement, [taskNo, turnId]);
     return rows.map(({ key, ...row }) => recordedEffect(key, row));
+  }
+
+  override async prune(olderThanMs: number, limit: number): Promise<number> {
+    const [row] = await this.database.query<{ pruned: number }>(pruneEffectsStatement(this.tables), [
+      olderThanMs,
+      limit,
+    ]);
+    return row?.pruned ?? 0;
   }
 
   private isFenced({ generation }: EffectTurn): boolean {

@@ -1,3 +1,5 @@
+import { INTERRUPTED_LIST, TERMINAL_LIST } from '../tasks/task-states.js';
+
 /** The tables that the lease statements name. */
 export interface LeaseTables {
   tasks: string;
@@ -39,9 +41,8 @@ export const claimStatement = ({ tasks, leases, effects }: LeaseTables): string 
             OR attempt + (holder IS NOT NULL)::integer > $8
             OR EXISTS (SELECT FROM ${tasks} AS k
                         WHERE k.task_no = f.task_no
-                          AND (k.state IN ('TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED',
-                                           'TASK_STATE_REJECTED')
-                               OR k.state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')
+                          AND (k.state IN ${TERMINAL_LIST}
+                               OR k.state IN ${INTERRUPTED_LIST}
                                   AND k.state_version > f.admitted_version))
             OR EXISTS (SELECT FROM ${effects} AS x
                         WHERE x.task_no = f.task_no AND x.turn_id = f.turn_id

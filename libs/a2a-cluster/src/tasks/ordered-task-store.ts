@@ -157,6 +157,10 @@ export class OrderedTaskStore extends VersionedTaskStore {
     return this.tasks.pruneReceipts(olderThanMs, limit);
   }
 
+  override pruneTasks(olderThanMs: number, limit: number): Promise<number> {
+    return this.tasks.pruneTasks(olderThanMs, limit);
+  }
+
   override readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
     return this.tasks.readEvents(taskNo, afterVersion, limit);
   }

@@ -1,5 +1,6 @@
 import { leaseColumns, leaseExpiry } from '../leases/lease-statements.js';
 import { firstReceipt } from './receipt-statements.js';
+import { INTERRUPTED_LIST, TERMINAL_LIST } from './task-states.js';
 
 /** The tables that the task statements name. */
 export interface TaskTables {
@@ -8,6 +9,7 @@ export interface TaskTables {
   leases: string;
   pushConfigs: string;
   receipts: string;
+  effects: string;
 }
 
 /** What a load reads: the snapshot and the tail of the log behind it, in one statement and so at one moment. */
@@ -134,7 +136,7 @@ export const appendStatement = (
   WITH t AS MATERIALIZED (
     SELECT task_no FROM ${tasks}
      WHERE task_no = $1 AND version = $2
-       AND state NOT IN ('TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED')
+       AND state NOT IN ${TERMINAL_LIST}
        FOR UPDATE
   ), ${
     fenced
@@ -220,37 +222,15 @@ export const versionsStatement = ({ tasks }: TaskTables): string => `
   SELECT task_no AS "taskNo", version FROM ${tasks} WHERE task_no = ANY($1::bigint[])`;
 
 /**
- * Candidates only: each is decided about under its own lock. The states are literals, so that the partial index serves.
+ * Candidates only: each is decided about under its own lock.
  * $1 agent, $2 ms, $3 limit, $4 the last task_no of the page before.
  */
 export const overdueStatement = ({ tasks, leases }: TaskTables): string => `
   SELECT t.task_no AS "taskNo", t.tenant, t.owner, t.task_id AS "taskId", t.state_version AS "stateVersion"
     FROM ${tasks} AS t
-   WHERE t.agent = $1 AND t.state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')
+   WHERE t.agent = $1 AND t.state IN ${INTERRUPTED_LIST}
      AND t.state_since <= (SELECT clock_timestamp()) - $2::double precision * interval '1 millisecond'
      AND NOT EXISTS (SELECT FROM ${leases} AS l WHERE l.task_no = t.task_no)
      AND t.task_no > $4
    ORDER BY t.task_no
    LIMIT $3`;
-
-/**
- * I5: only what the snapshot contains and no receiver still needs. Two replicas that prune at once skip each other's
- * rows. Events of a task that was deleted go as well.
- * $1 ms, $2 limit.
- */
-export const pruneStatement = ({ tasks, events, pushConfigs }: TaskTables): string => `
-  WITH old AS MATERIALIZED (
-    SELECT e.task_no, e.version
-      FROM ${events} AS e LEFT JOIN ${tasks} AS t ON t.task_no = e.task_no
-     WHERE e.created_at < (SELECT clock_timestamp()) - $1::double precision * interval '1 millisecond'
-       AND (t.task_no IS NULL OR e.version <= t.snapshot_version)
-       AND NOT EXISTS (
-             SELECT FROM ${pushConfigs} AS p
-              WHERE p.task_no = e.task_no AND p.failed IS NULL AND p.delivered_version < e.version)
-     ORDER BY e.created_at
-     LIMIT $2
-       FOR UPDATE OF e SKIP LOCKED
-  ), gone AS (
-    DELETE FROM ${events} AS e USING old WHERE e.task_no = old.task_no AND e.version = old.version
-  )
-  SELECT count(*)::integer AS pruned FROM old`;

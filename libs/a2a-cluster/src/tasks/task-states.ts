@@ -27,3 +27,12 @@ export const stateName = (state: TaskState): string => taskStateToJSON(state);
 
 /** The state behind the protocol's name of it. */
 export const stateOf = (name: string): TaskState => taskStateFromJSON(name);
+
+const inList = (states: ReadonlySet<TaskState>): string =>
+  `(${[...states].map((state) => `'${stateName(state)}'`).join(', ')})`;
+
+/** The terminal states as statements name them: as literals, so that partial indexes serve. */
+export const TERMINAL_LIST = inList(TERMINAL);
+
+/** The states in which a task waits for its client, in the same way. */
+export const INTERRUPTED_LIST = inList(INTERRUPTED);

@@ -195,6 +195,12 @@ export abstract class VersionedTaskStore implements TaskStore {
   abstract pruneReceipts(olderThanMs: number, limit: number): Promise<number>;
 
   /**
+   * Deletes tasks of this agent that ended longer ago than this and whose end every push receiver has, at most `limit`,
+   * with their receivers and effects; their events are pruned by `pruneEvents`. Returns how many.
+   */
+  abstract pruneTasks(olderThanMs: number, limit: number): Promise<number>;
+
+  /**
    * Events after a version, in order, at most `limit`, ending early with the one that makes a MiB full. Fewer only where
    * the log ends.
    */

@@ -1,4 +1,5 @@
 import { Column, CreateDateColumn, Entity, Index, PrimaryColumn, Unique, VersionColumn } from 'typeorm';
+import { INTERRUPTED_LIST, TERMINAL_LIST } from './task-states.js';
 
 /**
  * One A2A task: where it stands, and a snapshot of what it holds. The event log is the truth, the snapshot a cache of
@@ -9,7 +10,8 @@ import { Column, CreateDateColumn, Entity, Index, PrimaryColumn, Unique, Version
 @Index(['tenant', 'owner', 'agent', 'stateSince', 'taskNo'])
 @Index(['tenant', 'owner', 'agent', 'contextId', 'stateSince', 'taskNo'])
 @Index(['tenant', 'owner', 'agent', 'state', 'stateSince', 'taskNo'])
-@Index(['agent', 'stateSince'], { where: "state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')" })
+@Index(['agent', 'stateSince'], { where: `state IN ${INTERRUPTED_LIST}` })
+@Index(['agent', 'stateSince'], { where: `state IN ${TERMINAL_LIST}` })
 export class TaskEntity {
   /** What the other tables key on. */
   @PrimaryColumn({ name: 'task_no', type: 'bigint', generated: 'identity', generatedIdentity: 'ALWAYS' })

@@ -22,6 +22,7 @@ import {
 } from './task-rows.js';
 import type { ScopeResolver } from './task-scope.js';
 import { TaskListing } from './task-listing.js';
+import { pruneEventsStatement, pruneTasksStatement } from './prune-statements.js';
 import * as sql from './task-statements.js';
 import { isInterrupted, isTerminal, stateName } from './task-states.js';
 import {
@@ -268,14 +269,20 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     return rows.map(({ taskNo, stateVersion, ...scope }) => ({ taskNo: Number(taskNo), stateVersion, scope }));
   }
 
-  override async pruneEvents(olderThanMs: number, limit: number): Promise<number> {
-    const [row] = await this.database.query<{ pruned: number }>(sql.pruneStatement(this.tables), [olderThanMs, limit]);
-    return row?.pruned ?? 0;
+  override pruneEvents(olderThanMs: number, limit: number): Promise<number> {
+    return this.prune(pruneEventsStatement(this.tables), olderThanMs, limit);
   }
 
-  override async pruneReceipts(olderThanMs: number, limit: number): Promise<number> {
-    const statement = receipts.pruneReceiptsStatement(this.tables);
-    const [row] = await this.database.query<{ pruned: number }>(statement, [olderThanMs, limit]);
+  override pruneReceipts(olderThanMs: number, limit: number): Promise<number> {
+    return this.prune(receipts.pruneReceiptsStatement(this.tables), olderThanMs, limit);
+  }
+
+  override pruneTasks(olderThanMs: number, limit: number): Promise<number> {
+    return this.prune(pruneTasksStatement(this.tables), olderThanMs, limit, this.agent);
+  }
+
+  private async prune(statement: string, ...params: unknown[]): Promise<number> {
+    const [row] = await this.database.query<{ pruned: number }>(statement, params);
     return row?.pruned ?? 0;
   }
 

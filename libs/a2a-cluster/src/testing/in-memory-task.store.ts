@@ -181,6 +181,10 @@ export class InMemoryTaskStore extends VersionedTaskStore {
     return Promise.resolve(0);
   }
 
+  override pruneTasks(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
   override readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
     const row = this.rows.find((one) => one.taskNo === taskNo);
     const page = row?.log.slice(afterVersion, afterVersion + limit) ?? [];

@@ -1,0 +1,131 @@
+import { pruneEffectsStatement } from '../../libs/a2a-cluster/src/effects/effect-statements.js';
+import { claimStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
+import { countStatement, listStatement } from '../../libs/a2a-cluster/src/tasks/list-statements.js';
+import { pruneEventsStatement, pruneTasksStatement } from '../../libs/a2a-cluster/src/tasks/prune-statements.js';
+import {
+  findByNoStatement,
+  findStatement,
+  overdueStatement,
+  readEventsStatement,
+} from '../../libs/a2a-cluster/src/tasks/task-statements.js';
+import { useCluster } from './cluster.fixture.js';
+
+const TASKS = 20_000;
+const OWNERS = 20;
+const HOUR_MS = 3_600_000;
+
+interface PlanNode {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Shared Hit Blocks'?: number;
+  'Shared Read Blocks'?: number;
+  Plans?: PlanNode[];
+}
+
+const nodesOf = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)];
+
+describe('Plans of statements over many tasks', () => {
+  const cluster = useCluster();
+
+  const explain = async (sql: string, params: unknown[], options = ''): Promise<PlanNode> => {
+    const [row] = await cluster.db.query<{ 'QUERY PLAN': { Plan: PlanNode }[] }>(
+      `EXPLAIN (FORMAT JSON${options}) ${sql}`,
+      params,
+    );
+    return row!['QUERY PLAN'][0]!.Plan;
+  };
+
+  /** The tables that a statement reads from end to end. */
+  const scanned = async (sql: string, params: unknown[]): Promise<string[]> =>
+    nodesOf(await explain(sql, params))
+      .filter((node) => node['Node Type'] === 'Seq Scan')
+      .map((node) => node['Relation Name'] ?? '');
+
+  /** How many pages a statement touches. It is carried out. */
+  const pages = async (sql: string, params: unknown[]): Promise<number> => {
+    const plan = await explain(sql, params, ', ANALYZE, BUFFERS');
+    return (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0);
+  };
+
+  /** Tasks of many owners: one in a hundred works under a lease, one in a hundred waits, the others have ended. */
+  const fill = async (): Promise<void> => {
+    await cluster.db.query(
+      `INSERT INTO a2a_tasks (tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
+                              snapshot, snapshot_version)
+       SELECT '', 'o' || n % ${OWNERS}, 't' || n, 'default', 'c' || n % 2000,
+              CASE n % 100 WHEN 0 THEN 'TASK_STATE_WORKING' WHEN 1 THEN 'TASK_STATE_INPUT_REQUIRED'
+                           ELSE 'TASK_STATE_COMPLETED' END,
+              clock_timestamp() - n * interval '1 second', 2, 2, '{}', 2
+         FROM generate_series(1, ${TASKS}) AS n`,
+    );
+    await cluster.db.query(
+      `INSERT INTO a2a_task_events (task_no, version, event, commit_id, created_at)
+       SELECT t.task_no, v, '{}', gen_random_uuid(), t.state_since FROM a2a_tasks AS t, generate_series(1, 2) AS v`,
+    );
+    await cluster.db.query(
+      `INSERT INTO a2a_task_effects (task_no, turn_id, key, state, replay, attempt, generation, dispatched_at)
+       SELECT task_no, gen_random_uuid(), 'k', 'succeeded', 'never', 1, 1, state_since FROM a2a_tasks`,
+    );
+    await cluster.db.query(
+      `INSERT INTO a2a_task_leases (task_no, agent, kind, turn_id, admitted_version, holder, attempt, expires_at, context)
+       SELECT task_no, 'default', 'message', gen_random_uuid(), 0, 'h', 1, clock_timestamp() + interval '1 hour', '{}'
+         FROM a2a_tasks WHERE state = 'TASK_STATE_WORKING'`,
+    );
+    await cluster.db.query('VACUUM (ANALYZE) a2a_tasks, a2a_task_events, a2a_task_effects, a2a_task_leases');
+  };
+
+  it('reach tasks, events and effects by an index, whatever they are looked up by', async () => {
+    const { tables } = cluster.replica();
+    await fill();
+    const list = (context: string | null, state: string | null, since: string | null, cursor: unknown[]): unknown[] => [
+      ...['', 'o7', 'default', context, state, since, ...cursor, 51],
+    ];
+    const first = [null, null];
+    const later = [(Date.now() - HOUR_MS) * 1_000, 77];
+    const statements: [string, string, unknown[]][] = [
+      ['GetTask', findStatement(tables), ['', 'o7', 't7', 'default']],
+      ['by number', findByNoStatement(tables), [7]],
+      ['ListTasks', listStatement(tables), list(null, null, null, first)],
+      ['ListTasks, a later page', listStatement(tables), list(null, null, null, later)],
+      ['ListTasks by context', listStatement(tables), list('c7', null, null, first)],
+      ['ListTasks by state', listStatement(tables), list(null, 'TASK_STATE_WORKING', null, first)],
+      ['ListTasks by time', listStatement(tables), list(null, null, '2026-01-01T00:00:00Z', first)],
+      ['its total', countStatement(tables), list('c7', null, null, []).slice(0, 6)],
+      ['a page of the log', readEventsStatement(tables), [7, 0, 500, 1_000_000]],
+      ['tasks that wait too long', overdueStatement(tables), ['default', HOUR_MS, 100, 0]],
+      ['a sweep', claimStatement(tables), ['default', 'h', 1_000, 100, null, null, null, null, true]],
+      ['one lease', claimStatement(tables), ['default', 'h', 1_000, 1, '', 'o7', 't7', null, true]],
+      ['events to prune', pruneEventsStatement(tables), [2 * HOUR_MS, 10]],
+      ['effects to prune', pruneEffectsStatement(tables), [2 * HOUR_MS, 10]],
+      ['tasks to prune', pruneTasksStatement(tables), [2 * HOUR_MS, 10, 'default']],
+    ];
+    const found: [string, string[]][] = [];
+    for (const [what, sql, params] of statements) {
+      const tablesRead = (await scanned(sql, params)).filter((table) => table !== 'a2a_task_leases');
+      // There are few receivers, so that reading all of them costs less than the index.
+      found.push([what, tablesRead.filter((table) => table !== 'a2a_push_configs')]);
+    }
+    expect(found).toEqual(statements.map(([what]) => [what, []]));
+    // The check would see one: nothing indexes when a task was made.
+    expect(await scanned('SELECT FROM a2a_tasks WHERE created_at < $1', ['2026-01-01'])).toEqual(['a2a_tasks']);
+  });
+
+  it('prune at the same cost however much was pruned before', async () => {
+    const { tables, tasks, effects } = cluster.replica();
+    const jobs: [(limit: number) => Promise<number>, string, unknown[]][] = [
+      [(limit) => tasks.pruneEvents(HOUR_MS, limit), pruneEventsStatement(tables), [HOUR_MS, 100]],
+      [(limit) => effects.prune(HOUR_MS, limit), pruneEffectsStatement(tables), [HOUR_MS, 100]],
+      [(limit) => tasks.pruneTasks(HOUR_MS, limit), pruneTasksStatement(tables), [HOUR_MS, 100, 'default']],
+    ];
+    for (const [prune, sql, params] of jobs) {
+      await fill();
+      const before = await pages(sql, params);
+      let pruned = 0;
+      for (let batch = 1; batch > 0; pruned += batch) batch = await prune(5_000);
+      expect(pruned).toBeGreaterThan(0.75 * TASKS);
+      await cluster.db.query('VACUUM a2a_tasks, a2a_task_events, a2a_task_effects'); // as autovacuum does
+      expect(await pages(sql, params)).toBeLessThanOrEqual(before);
+      await cluster.db.query('TRUNCATE a2a_tasks, a2a_task_events, a2a_task_effects, a2a_task_leases');
+    }
+  });
+});
