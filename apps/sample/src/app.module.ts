@@ -1,7 +1,7 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { A2AClusterModule, type A2AClusterOptions } from 'nestjs-a2a-cluster';
+import { A2AClusterModule } from 'nestjs-a2a-cluster';
 import { agentCard } from './agent-card.js';
 import { ScriptedAgent } from './agent/scripted-agent.executor.js';
 import { bearerUser, grpcBearerUser } from './bearer-user.js';
@@ -46,8 +46,8 @@ export class AppModule {
   }
 }
 
-function grpcOptions({ grpcPort: port, host }: ReplicaConfig): NonNullable<A2AClusterOptions['grpc']> {
-  return port !== undefined && { port, host, userBuilder: grpcBearerUser };
+function grpcOptions({ grpcPort: port, grpcPublicUrl: publicUrl, host }: ReplicaConfig) {
+  return port !== undefined && { port, host, userBuilder: grpcBearerUser, ...given({ publicUrl }) };
 }
 
 /** Absent unless one of its settings is given: without leases the library accepts no sweeper. */

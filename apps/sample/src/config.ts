@@ -18,6 +18,8 @@ export interface ReplicaConfig {
   readonly agent: AgentName;
   /** A2A_GRPC_PORT: where gRPC is served, at the same HOST; 0 takes a free one, absent turns it off. */
   readonly grpcPort: number | undefined;
+  /** A2A_GRPC_PUBLIC_URL: where clients reach gRPC (or the load balancer before it); default: host of PUBLIC_URL, port. */
+  readonly grpcPublicUrl: string | undefined;
   /** A2A_COMPAT_V03: `true` serves clients of protocol version 0.3 too. */
   readonly compatV03: boolean;
   /** A2A_LEASES: `false` runs without leases, and so without recovery. */
@@ -67,6 +69,7 @@ const A2A_NAMES: readonly string[] = [
   'A2A_LEASES',
   'A2A_PUSH_ALLOW',
   'A2A_GRPC_PORT',
+  'A2A_GRPC_PUBLIC_URL',
   'A2A_COMPAT_V03',
 ];
 
@@ -93,6 +96,7 @@ export function readConfig(env: Environment): ReplicaConfig {
     publicUrl: readPublicUrl(env),
     agent: readChoice(env, 'A2A_AGENT', AGENTS) ?? 'scripted',
     grpcPort: readInteger(env, 'A2A_GRPC_PORT', 65_535),
+    grpcPublicUrl: readTarget(env, 'A2A_GRPC_PUBLIC_URL'),
     compatV03: readSwitch(env, 'A2A_COMPAT_V03') ?? false,
     leases: readSwitch(env, 'A2A_LEASES') ?? true,
     heartbeatMs: readInteger(env, 'A2A_HEARTBEAT_MS'),
@@ -173,6 +177,12 @@ function readPublicUrl(env: Environment): string | undefined {
   const protocol = parseUrl(value)?.protocol;
   if (protocol === 'http:' || protocol === 'https:') return value.replace(/\/+$/, '');
   throw new ConfigError(`PUBLIC_URL must be an http:// or https:// URL, got ${quote(value)}`);
+}
+
+function readTarget(env: Environment, name: string): string | undefined {
+  const value = read(env, name);
+  if (value === undefined || /^[^\s/]+:\d{1,5}$/.test(value)) return value;
+  throw new ConfigError(`${name} must be a gRPC target such as agent.example.com:443, got ${quote(value)}`);
 }
 
 function parseUrl(value: string): URL | undefined {

@@ -1,9 +1,10 @@
 import { constants } from 'node:os';
 import { CleanUp } from '../demo/clean-up.js';
 import { startEmbeddedDatabase } from '../demo/embedded-database.js';
-import { ReplicaProcess } from '../demo/replica.process.js';
+import { ReplicaProcess, type ReplicaSettings } from '../demo/replica.process.js';
 import { describeError, writeErrorLine, writeLine } from '../output.js';
 import { reservePort } from '../port.js';
+import { GrpcRoundRobinProxy } from './grpc-round-robin.proxy.js';
 import { RoundRobinProxy } from './round-robin.proxy.js';
 
 const HOST = '127.0.0.1';
@@ -16,8 +17,8 @@ const USAGE = 'usage: node apps/sample/dist/conformance/serve.js REPLICAS PORT, 
 const cleanUp = new CleanUp();
 
 /**
- * Serves the agent for A2A's compatibility kit at this port, on an embedded PostgreSQL: one replica by itself, several
- * behind a round-robin proxy.
+ * Serves the agent for A2A's compatibility kit at this port, and gRPC at a free one, on an embedded PostgreSQL: one
+ * replica by itself, several behind round-robin proxies.
  */
 async function serve(count: number, port: number): Promise<void> {
   const database = await startEmbeddedDatabase();
@@ -25,18 +26,23 @@ async function serve(count: number, port: number): Promise<void> {
   const databaseUrl = await database.createDatabase('a2a_conformance');
   const publicUrl = `http://${HOST}:${port}`;
   const settings = { A2A_AGENT: 'conformance', A2A_PUSH_ALLOW: LOOPBACK, PUBLIC_URL: publicUrl };
-  const start = async (name: string, at: number): Promise<string> => {
-    const replica = new ReplicaProcess(name, databaseUrl, { ...settings, PORT: String(at) });
+  const start = async (name: string, ports: ReplicaSettings): Promise<void> => {
+    const replica = new ReplicaProcess(name, databaseUrl, { ...settings, ...ports });
     cleanUp.add(() => replica.kill());
     await replica.url();
-    return `http://${HOST}:${at}`;
   };
-  if (count === 1) await start('R1', port);
+  if (count === 1) await start('R1', { PORT: String(port), A2A_GRPC_PORT: '0' });
   else {
     const proxy = await RoundRobinProxy.listen(port);
     cleanUp.add(() => proxy.close());
-    const names = Array.from({ length: count }, (_, index) => `R${index + 1}`);
-    for (const name of names) proxy.add(await start(name, await reservePort(HOST)));
+    const grpcProxy = await GrpcRoundRobinProxy.listen();
+    cleanUp.add(() => grpcProxy.close());
+    for (let n = 1; n <= count; n += 1) {
+      const [PORT, A2A_GRPC_PORT] = [String(await reservePort(HOST)), String(await reservePort(HOST))];
+      await start(`R${n}`, { PORT, A2A_GRPC_PORT, A2A_GRPC_PUBLIC_URL: grpcProxy.target });
+      proxy.add(`http://${HOST}:${PORT}`);
+      grpcProxy.add(`${HOST}:${A2A_GRPC_PORT}`);
+    }
   }
   writeLine(`serving at ${publicUrl}, replicas: ${count}`);
 }
