@@ -296,11 +296,13 @@ describe('What version 0.3 is answered with', () => {
       expect([code, details]).toEqual([status.FAILED_PRECONDITION, expect.stringMatching(/'0\.3' .* is 1\.0's/)]);
     }
     const old = await legacyClientFor(app.url, { transport: 'GRPC' });
-    const call = old.transport.getTask(
-      { tenant: '', id: 'x', historyLength: undefined },
-      { serviceParameters: { 'A2A-Version': '1.0' } },
-    );
-    expect(await errorName(call)).toBe('VersionNotSupportedError');
+    const asking = (version: string) =>
+      old.transport.getTask(
+        { tenant: '', id: 'x', historyLength: undefined },
+        { serviceParameters: { 'A2A-Version': version } },
+      );
+    expect(await errorName(asking('1.0'))).toBe('VersionNotSupportedError');
+    expect(await errorName(asking('0.3.9'))).toBe('TaskNotFoundError');
     const stream = raw.stream('subscribeToTask', { tenant: '', id: 'x' }).resume();
     expect((await statusOf(stream)).code).toBe(status.NOT_FOUND);
   });

@@ -241,6 +241,15 @@ describe('Errors over gRPC', () => {
     }
   });
 
+  test('do not come of the patch number of a version', async () => {
+    const app = await fixture.start(withGrpc({ ...agent, cluster: { legacyCompat: true } }));
+    const raw = new RawGrpcClient(targetOf(app));
+    const failure = async (version: string): Promise<number> =>
+      (await raw.failure('getTask', { tenant: '', id: 'x' }, { 'a2a-version': version })).code;
+    expect(await failure('1.0.3')).toBe(status.NOT_FOUND);
+    for (const version of ['1.1.0', '1.0.x', '0.3.0']) expect(await failure(version)).toBe(status.FAILED_PRECONDITION);
+  });
+
   test('of our own are logged, and not told', async () => {
     const app = await fixture.start(
       withGrpc({ ...agent, cluster: { cardSignature: () => Promise.reject(new Error('the key is 1234')) } }),

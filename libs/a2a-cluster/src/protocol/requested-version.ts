@@ -8,5 +8,8 @@ import type { Request } from 'express';
 export function normalizeRequestedVersion(req: Request): void {
   const asked = req.get(A2A_VERSION_HEADER) ?? req.query[A2A_VERSION_HEADER];
   if (typeof asked !== 'string') return;
-  req.headers[A2A_VERSION_HEADER.toLowerCase()] = asked.trim().replace(/^(\d+\.\d+)\.\d+$/, '$1');
+  req.headers[A2A_VERSION_HEADER.toLowerCase()] = withoutPatch(asked);
 }
+
+/** A version as it counts, `1.0` of `1.0.3`. */
+export const withoutPatch = (version: string): string => version.trim().replace(/^(\d+\.\d+)\.\d+$/, '$1');

@@ -5,6 +5,7 @@ import {
   type ServerCallContextBuilder,
 } from '@a2a-js/sdk/server';
 import { isLegacyVersion } from '../legacy-compat.js';
+import { withoutPatch } from '../requested-version.js';
 
 /** The context of a call to the service of version 1.0. */
 export const modernContext = contextOf('1.0', (version) => !isLegacyVersion(version));
@@ -18,7 +19,8 @@ export const legacyContext = contextOf('0.3', isLegacyVersion);
  */
 function contextOf(served: string, speaks: (version: string) => boolean): ServerCallContextBuilder {
   return (call) => {
-    const context = defaultServerCallContextBuilder(call);
+    const requestedVersion = withoutPatch(call.requestedVersion ?? '');
+    const context = defaultServerCallContextBuilder({ ...call, requestedVersion });
     if (speaks(context.requestedVersion)) return context;
     throw new VersionNotSupportedError(
       `The requested A2A protocol version '${context.requestedVersion}' is not supported by this service, which is ${served}'s.`,
