@@ -1,20 +1,22 @@
-import { TRANSPORTS } from '../e2e/agent-app.fixture.js';
 import { bindingRequirements } from './bindings.requirements.js';
 import { dataModelRequirements } from './data-model.requirements.js';
+import { grpcRequirements } from './grpc.requirements.js';
+import { httpRequirements } from './http.requirements.js';
 import { messageRequirements } from './messages.requirements.js';
 import { pushRequirements } from './push.requirements.js';
-import { inEachSetUp } from './set-ups.fixture.js';
+import { BINDINGS, clientOf, inEachSetUp } from './set-ups.fixture.js';
 import { streamRequirements } from './streams.requirements.js';
 import { taskRequirements } from './tasks.requirements.js';
-import { WireClient } from './wire.client.js';
 
 // Each test is named after the requirements of A2A 1.0 that it shows, by the compatibility kit's ids: docs/conformance.md.
 inEachSetUp((served) => {
   bindingRequirements(served);
+  httpRequirements(served);
+  grpcRequirements(served);
 
-  describe.each(TRANSPORTS)('over %s', (transport) => {
+  describe.each(BINDINGS)('over %s', (binding) => {
     beforeAll(() => {
-      served.client = new WireClient(served.url, transport);
+      served.client = clientOf(served, binding);
     });
     messageRequirements(served);
     dataModelRequirements(served);

@@ -39,7 +39,7 @@ export const withMetadata =
       },
     });
 
-type Method = keyof typeof A2AService;
+export type Method = keyof typeof A2AService;
 
 /** The service without the SDK's client about it: statuses and metadata as they are, and streams that are not read. */
 export class RawGrpcClient {
@@ -50,21 +50,37 @@ export class RawGrpcClient {
     onCleanUp(() => this.client.close());
   }
 
-  /** The status that a call fails with. */
-  failure(method: Method, request: object, headers?: Record<string, string>): Promise<ServiceError> {
+  /** What a call is answered with. @throws {ServiceError} */
+  call(method: Method, request: object, headers?: Record<string, string>): Promise<unknown> {
     const { path, serialize, deserialize } = codecOf(method);
     return new Promise((resolve, reject) => {
       this.client.makeUnaryRequest(path, serialize, deserialize, request, metadataOf(headers), (error, answer) => {
-        if (error) resolve(error);
-        else reject(new Error(`The call was answered: ${JSON.stringify(answer)}`));
+        if (error) reject(error);
+        else resolve(answer);
       });
     });
   }
 
+  /** The status that a call fails with. */
+  failure(method: Method, request: object, headers?: Record<string, string>): Promise<ServiceError> {
+    return this.call(method, request, headers).then(
+      (answer) => {
+        throw new Error(`The call was answered: ${JSON.stringify(answer)}`);
+      },
+      (error: ServiceError) => error,
+    );
+  }
+
   /** A stream, of which nothing is read before somebody listens. */
-  stream(method: Method, request: object, options: CallOptions = {}): ClientReadableStream<unknown> {
+  stream(
+    method: Method,
+    request: object,
+    options: CallOptions = {},
+    headers?: Record<string, string>,
+  ): ClientReadableStream<unknown> {
     const { path, serialize, deserialize } = codecOf(method);
-    const stream = this.client.makeServerStreamRequest(path, serialize, deserialize, request, metadataOf(), options);
+    const metadata = metadataOf(headers);
+    const stream = this.client.makeServerStreamRequest(path, serialize, deserialize, request, metadata, options);
     // It is told as its status as well.
     return stream.on('error', () => undefined);
   }
