@@ -34,6 +34,7 @@ export class FuzzedApp {
             agentCard: { name: 'fuzzed', description: 'takes anything', version: '1', capabilities },
             transports: { bodyLimitBytes: 1_000_000 },
             push: { maxAttempts: 1, timeoutMs: 100 },
+            legacyCompat: true,
           },
         }),
       );

@@ -1,17 +1,10 @@
 import fc from 'fast-check';
 import { damaged, fragment, garbled } from './damaged-json.js';
 import { FuzzedApp, RUNS } from './fuzzed-app.js';
+import { bodyOf, expectAnswered, inUrl, type RawRequest } from './http-requests.js';
 import { CALLS, LISTING, receiver, sending } from './good-requests.js';
 
 const fuzzed = new FuzzedApp();
-
-/** A request as it goes out. */
-interface RawRequest {
-  method: string;
-  path: string;
-  body?: string | Buffer;
-  contentType?: string;
-}
 
 const jsonRpcCall = fc
   .tuple(fc.constantFrom(...Object.keys(CALLS)), fc.constantFrom('waiting', 'ended', 'unknown', ''))
@@ -23,13 +16,6 @@ const jsonRpcRequest: fc.Arbitrary<RawRequest> = fc
   .oneof({ arbitrary: jsonRpcText, weight: 4 }, { arbitrary: garbled(jsonRpcText), weight: 1 }, fragment)
   .map((body) => ({ method: 'POST', path: '/a2a/jsonrpc', body, contentType: 'application/json' }));
 
-/** Ids and query values that stand in a URL. */
-const inUrl = fc.oneof(
-  fc.constantFrom('@waiting@', '@ended@', '@unknown@', '..', '%00', '%ff', '%E0%A4%A', 'a%2Fb', '__proto__', '*', ':'),
-  fc.string({ unit: 'binary', maxLength: 12 }).map((text) => encodeURIComponent(Buffer.from(text).toString())),
-  fc.constant('x'.repeat(2_000)),
-);
-
 const query = fc
   .array(
     fc.tuple(
@@ -39,9 +25,6 @@ const query = fc
     { maxLength: 4 },
   )
   .map((pairs) => (pairs.length > 0 ? `?${pairs.map((pair) => pair.join('=')).join('&')}` : ''));
-
-const bodyOf = (document: object): fc.Arbitrary<string | Buffer> =>
-  fc.oneof({ arbitrary: damaged(document), weight: 4 }, { arbitrary: garbled(damaged(document)), weight: 1 });
 
 const restRequest: fc.Arbitrary<RawRequest> = fc
   .oneof(
@@ -77,36 +60,11 @@ const restRequest: fc.Arbitrary<RawRequest> = fc
   )
   .map((request) => ({ contentType: 'application/json', ...request, path: `/a2a/rest${request.path}` }));
 
-/** Sends it, and reads the answer; of a stream that stays open only the beginning. */
-async function exchange({ method, path, body, contentType }: RawRequest): Promise<{ status: number; text: string }> {
-  const headers = { 'a2a-version': '1.0', ...(contentType !== undefined && { 'content-type': contentType }) };
-  const sent = typeof body === 'string' ? fuzzed.named(body) : body;
-  const response = await fetch(fuzzed.app.url + fuzzed.named(path), {
-    ...{ method, headers },
-    ...(method !== 'GET' && sent !== undefined && { body: sent }),
-  });
-  if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
-    return { status: response.status, text: await response.text() };
-  }
-  const reader = response.body!.getReader();
-  const { value } = (await reader.read()) as { value?: Uint8Array };
-  await reader.cancel();
-  return { status: response.status, text: Buffer.from(value ?? []).toString() };
-}
-
-async function expectAnswered(request: RawRequest): Promise<void> {
-  fuzzed.fixture.logger.clear();
-  const { status, text } = await exchange(request);
-  expect(status).toBeLessThan(500);
-  expect(text).not.toContain('-32603');
-  fuzzed.expectDiscreet(text);
-}
-
 describe('Damaged requests are answered with an error of the protocol, and harm nothing', () => {
   test(
     'over JSONRPC',
     async () => {
-      await fc.assert(fc.asyncProperty(jsonRpcRequest, expectAnswered));
+      await fc.assert(fc.asyncProperty(jsonRpcRequest, (request) => expectAnswered(fuzzed, request)));
       await fuzzed.expectSound();
     },
     RUNS * 1_000,
@@ -115,7 +73,7 @@ describe('Damaged requests are answered with an error of the protocol, and harm 
   test(
     'over HTTP+JSON',
     async () => {
-      await fc.assert(fc.asyncProperty(restRequest, expectAnswered));
+      await fc.assert(fc.asyncProperty(restRequest, (request) => expectAnswered(fuzzed, request)));
       await fuzzed.expectSound();
     },
     RUNS * 1_000,

@@ -6,6 +6,7 @@ import type { RunningTurns } from '../turns/running-turns.js';
 import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
 import { type LegacyCompat, speaksLegacy } from './legacy-compat.js';
+import { soundParams } from './legacy-params.js';
 import type { OpenResponses } from './open-responses.js';
 import { normalizeRequestedVersion } from './requested-version.js';
 import { withReader } from './response-flow.js';
@@ -26,7 +27,10 @@ export class TransportEndpoints {
     private readonly config: ApplicationConfig,
     private readonly legacyCompat: LegacyCompat,
   ) {
-    const options = { requestHandler: notingCalls(requestHandler), userBuilder: notingErrors(userBuilder) };
+    const options = {
+      requestHandler: notingCalls(soundParams(requestHandler)),
+      userBuilder: notingErrors(userBuilder),
+    };
     this.handlers = {
       jsonRpc: jsonRpcHandler({ ...options, legacyCompat: { enabled: legacyCompat.jsonRpc } }),
       rest: restHandler({ ...options, legacyCompat: { enabled: legacyCompat.rest } }),

@@ -3,6 +3,7 @@ import { A2A_ERROR_CODE, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import type { UserBuilder } from '@a2a-js/sdk/server/express';
 import type { Response } from 'express';
+import { beforeCalls } from './call-hooks.js';
 import { type AnswerForm, answerRestError } from './rest-errors.js';
 
 /** How far an exchange has come. */
@@ -43,19 +44,12 @@ function isInternalError(form: AnswerForm, { statusCode }: Response, body: unkno
 }
 
 /** The request handler, each call of which tells that the request could be read. */
-export function notingCalls(handler: A2ARequestHandler): A2ARequestHandler {
-  return new Proxy(handler, {
-    get(target, name) {
-      const member: unknown = Reflect.get(target, name, target);
-      if (typeof member !== 'function') return member;
-      return (...args: unknown[]): unknown => {
-        // The SDK asks for the card before it reads the request.
-        if (name !== 'getAgentCard') note();
-        return Reflect.apply(member, target, args);
-      };
-    },
+export const notingCalls = (handler: A2ARequestHandler): A2ARequestHandler =>
+  beforeCalls(handler, (name, args) => {
+    // The SDK asks for the card before it reads the request.
+    if (name !== 'getAgentCard') note();
+    return args;
   });
-}
 
 /** The user builder, whose errors are not the request's. */
 export const notingErrors =
