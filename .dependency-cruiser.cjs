@@ -17,6 +17,7 @@ const ARROWS = {
   streams: ['tasks', 'leases', 'database', 'errors'],
   effects: ['streams', 'tasks', 'leases', 'database', 'errors'],
   push: ['streams', 'tasks', 'leases', 'database', 'errors'],
+  retention: ['effects', 'streams', 'tasks', 'leases', 'database', 'errors'],
   turns: ['effects', 'push', 'streams', 'tasks', 'leases', 'database', 'observability', 'errors'],
 };
 ARROWS.recovery = ['turns', ...ARROWS.turns];

@@ -28,5 +28,6 @@ export default {
   globalSetup: '<rootDir>/test/helpers/global-setup.ts',
   globalTeardown: '<rootDir>/test/helpers/global-teardown.ts',
   maxWorkers: 2,
-  testTimeout: 30_000,
+  // A limit is there to end what hangs; two whole runs beside each other on two cores take twelve times as long.
+  testTimeout: 60_000,
 };

@@ -1,4 +1,4 @@
-import { TERMINAL_LIST } from '../tasks/task-states.js';
+import { TERMINAL_LIST } from '../database/state-lists.js';
 
 /** The tables that the effect statements name. */
 export interface EffectTables {

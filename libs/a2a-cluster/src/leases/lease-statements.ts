@@ -1,4 +1,4 @@
-import { INTERRUPTED_LIST, TERMINAL_LIST } from '../tasks/task-states.js';
+import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
 
 /** The tables that the lease statements name. */
 export interface LeaseTables {

@@ -1,4 +1,4 @@
-import { TERMINAL_LIST } from './task-states.js';
+import { TERMINAL_LIST } from '../database/state-lists.js';
 import type { TaskTables } from './task-statements.js';
 
 /**

@@ -1,6 +1,6 @@
 import { leaseColumns, leaseExpiry } from '../leases/lease-statements.js';
 import { firstReceipt } from './receipt-statements.js';
-import { INTERRUPTED_LIST, TERMINAL_LIST } from './task-states.js';
+import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
 
 /** The tables that the task statements name. */
 export interface TaskTables {

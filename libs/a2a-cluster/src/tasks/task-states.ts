@@ -1,16 +1,9 @@
 import { TaskState, taskStateFromJSON, taskStateToJSON } from '@a2a-js/sdk';
+import { INTERRUPTED_STATES, TERMINAL_STATES } from '../database/state-lists.js';
 
-const TERMINAL: ReadonlySet<TaskState> = new Set([
-  TaskState.TASK_STATE_COMPLETED,
-  TaskState.TASK_STATE_FAILED,
-  TaskState.TASK_STATE_CANCELED,
-  TaskState.TASK_STATE_REJECTED,
-]);
+const TERMINAL: ReadonlySet<TaskState> = new Set(TERMINAL_STATES);
 
-const INTERRUPTED: ReadonlySet<TaskState> = new Set([
-  TaskState.TASK_STATE_INPUT_REQUIRED,
-  TaskState.TASK_STATE_AUTH_REQUIRED,
-]);
+const INTERRUPTED: ReadonlySet<TaskState> = new Set(INTERRUPTED_STATES);
 
 /** The task has ended: nothing changes it any more. */
 export const isTerminal = (state: TaskState): boolean => TERMINAL.has(state);
@@ -27,12 +20,3 @@ export const stateName = (state: TaskState): string => taskStateToJSON(state);
 
 /** The state behind the protocol's name of it. */
 export const stateOf = (name: string): TaskState => taskStateFromJSON(name);
-
-const inList = (states: ReadonlySet<TaskState>): string =>
-  `(${[...states].map((state) => `'${stateName(state)}'`).join(', ')})`;
-
-/** The terminal states as statements name them: as literals, so that partial indexes serve. */
-export const TERMINAL_LIST = inList(TERMINAL);
-
-/** The states in which a task waits for its client, in the same way. */
-export const INTERRUPTED_LIST = inList(INTERRUPTED);

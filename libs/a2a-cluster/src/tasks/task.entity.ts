@@ -1,5 +1,5 @@
 import { Column, CreateDateColumn, Entity, Index, PrimaryColumn, Unique, VersionColumn } from 'typeorm';
-import { INTERRUPTED_LIST, TERMINAL_LIST } from './task-states.js';
+import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
 
 /**
  * One A2A task: where it stands, and a snapshot of what it holds. The event log is the truth, the snapshot a cache of
