@@ -8,10 +8,10 @@ import {
   SubscribeToTaskRequest,
   TaskPushNotificationConfig,
 } from '@a2a-js/sdk';
-import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { beforeCalls } from './call-hooks.js';
 import { isLegacyVersion } from './legacy-compat.js';
+import { MALFORMED } from './undecodable.js';
 
 interface Codec {
   fromJSON(json: unknown): unknown;
@@ -44,8 +44,7 @@ export const soundParams = (handler: A2ARequestHandler): A2ARequestHandler =>
 function sound(codec: Codec, params: unknown): unknown {
   try {
     return codec.fromJSON(codec.toJSON(params as never));
-  } catch (error) {
-    if (error instanceof A2AError) throw error;
-    throw new RequestMalformedError('The request cannot be read: some value in it is not of its type.');
+  } catch {
+    throw MALFORMED;
   }
 }

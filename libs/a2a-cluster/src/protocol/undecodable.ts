@@ -19,7 +19,8 @@ const note = (): void => {
   if (exchange) exchange.decoded = true;
 };
 
-const MALFORMED = new RequestMalformedError('The request cannot be read: some value in it is not of its type.');
+/** What a request is told some value of which no codec can read. */
+export const MALFORMED = new RequestMalformedError('The request cannot be read: some value in it is not of its type.');
 
 /**
  * Runs the SDK's transport. Its codecs throw on some values that are not of their type, and it takes any such error for
