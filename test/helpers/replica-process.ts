@@ -1,14 +1,14 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { onCleanUp } from './clean-up.js';
 import { Deferred, eventually, within } from './wait.js';
 
-const ENTRY = fileURLToPath(new URL('../../apps/sample/dist/main.js', import.meta.url));
+const ENTRY = createRequire(import.meta.url).resolve('a2a-cluster-sample/dist/main.js');
 const ATTEMPTS = 3;
 const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'];
 
