@@ -5,7 +5,7 @@ import { RawGrpcClient, statusOf } from '../helpers/grpc-client.js';
 import { legacyCardOf, legacyClientFor } from '../helpers/legacy-client.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { eventually, within } from '../helpers/wait.js';
 import {
   type AgentApp,
   AgentAppFixture,
@@ -13,8 +13,8 @@ import {
   type AgentBehaviour,
   TRANSPORTS,
 } from './agent-app.fixture.js';
-import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart, working } from './agent-events.js';
-import { targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';
+import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
+import { patientAgent, targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';
 import { messageBody, post } from './raw-requests.js';
 
 const fixture = new AgentAppFixture();
@@ -28,22 +28,6 @@ const agent: AgentBehaviour = {
     completed(bus, context);
   },
 };
-
-/** Works until it is let, or stopped. */
-function patientAgent(): { over: Deferred; options: AgentBehaviour } {
-  const over = new Deferred();
-  return {
-    over,
-    options: {
-      execute: async (context, bus) => {
-        working(bus, context);
-        context.turn.signal.addEventListener('abort', () => over.resolve());
-        await over.promise;
-        if (!context.turn.signal.aborted) completed(bus, context);
-      },
-    },
-  };
-}
 
 /** An app that serves version 0.3 too, on all transports. */
 const both = (options: AgentAppOptions): AgentAppOptions =>
