@@ -9,6 +9,7 @@ const SPEC = '[.]spec[.]ts$';
  * types count like values. Only the root files see everything, and nothing but them sees `testing`.
  */
 const ARROWS = {
+  'race-points': [],
   errors: [],
   database: ['errors'],
   observability: ['database', 'errors'],
@@ -22,6 +23,8 @@ const ARROWS = {
 };
 ARROWS.recovery = ['turns', ...ARROWS.turns];
 ARROWS.protocol = ['recovery', ...ARROWS.recovery];
+// Points may be anywhere.
+for (const allowed of Object.values(ARROWS)) allowed.push('race-points');
 ARROWS.testing = Object.keys(ARROWS);
 
 /** Root files that a folder may import all the same: the options are what the protocol's controllers are made of. */

@@ -14,6 +14,7 @@ import type { LegacyCompat } from './protocol/legacy-compat.js';
 import type { OpenResponses } from './protocol/open-responses.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
 import type { PushDispatcher } from './push/push-dispatcher.js';
+import { racePoint } from './race-points/race-points.js';
 import type { SweepTrigger } from './recovery/sweep-trigger.js';
 import type { Poller } from './streams/poller.js';
 import type { TaskEventStream } from './streams/task-event-stream.js';
@@ -72,6 +73,7 @@ export class A2AClusterLifecycle
   /** Drains while the transports still serve, renewals go on, and streams are told how their turns end. */
   async onModuleDestroy(): Promise<void> {
     await this.parts.runner.drain(() => this.parts.watch.runOnce());
+    racePoint('shutdown.drained');
   }
 
   async beforeApplicationShutdown(): Promise<void> {
@@ -81,6 +83,7 @@ export class A2AClusterLifecycle
     await stream.close();
     await Promise.all([responses.end(), grpc?.close()]);
     await leases.close();
+    racePoint('shutdown.closed');
   }
 
   /** At the root, outside of the global prefix and of guards, behind the app's own middleware (CORS). */

@@ -5,6 +5,7 @@ import { Backoff } from '../database/retry.js';
 import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnUsageError } from '../errors/turn-usage.error.js';
+import { racePoint } from '../race-points/race-points.js';
 import { insideBoundary } from './boundary.js';
 import * as sql from './effect-statements.js';
 import type { EffectTurn } from './effect-store.js';
@@ -46,17 +47,22 @@ export class FencedTransactions {
     const stepMs = turn.generation === undefined ? Infinity : this.database.maxTransactionMs;
     const record = key === undefined ? undefined : new TransactionRecord(this.tables, turn, key);
     try {
-      return await this.database.managed(
+      racePoint('transaction.before');
+      const done = await this.database.managed(
         async (manager, tx) => {
           await this.fence(host, turn, tx);
+          racePoint('transaction.fenced');
           const before = await record?.begin(tx);
           if (before) return decodeResult(before.result) as T;
           const result = await insideBoundary(host, 'transaction', () => work(manager));
           await record?.finish(tx, result);
+          racePoint('transaction.within');
           return result;
         },
         { stepMs, timeoutMs: bound, signal: host.signal },
       );
+      racePoint('transaction.after');
+      return done;
     } catch (error) {
       if (error instanceof CommitOutcomeUnknownError) {
         // Whoever holds the lease now: it may have been written.

@@ -6,6 +6,7 @@ import { EffectNotPerformedError } from '../errors/effect-not-performed.error.js
 import { EffectUnresolvedError } from '../errors/effect-unresolved.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnUsageError } from '../errors/turn-usage.error.js';
+import { racePoint } from '../race-points/race-points.js';
 import { boundaryOf, insideBoundary } from './boundary.js';
 import type { Dispatch, EffectStore, EffectTurn, RecordedEffect, ReplayContract, Settlement } from './effect-store.js';
 import { decodeResult, encodeResult } from './effect-result.js';
@@ -201,7 +202,9 @@ export class TurnEffects {
     key: string,
     replay: ReplayContract,
   ): Promise<RecordedEffect | undefined> {
+    racePoint('effect-dispatch.before');
     const dispatch = await untilRecorded<Dispatch>(host, () => this.store.dispatch(turn, { key, replay }));
+    racePoint('effect-dispatch.after');
     if (dispatch.outcome === 'canceled') host.canceled();
     if (dispatch.outcome === 'dispatched') return undefined;
     const { effect } = dispatch;
@@ -210,8 +213,10 @@ export class TurnEffects {
     return effect.state === 'dispatched' && own && !this.called.has(key) ? undefined : effect;
   }
 
-  private settle(host: EffectHost, turn: EffectTurn, key: string, settlement: Settlement): Promise<void> {
-    return untilRecorded(host, () => this.store.settle(turn, key, settlement));
+  private async settle(host: EffectHost, turn: EffectTurn, key: string, settlement: Settlement): Promise<void> {
+    racePoint('effect-settle.before');
+    await untilRecorded(host, () => this.store.settle(turn, key, settlement));
+    racePoint('effect-settle.after');
   }
 }
 

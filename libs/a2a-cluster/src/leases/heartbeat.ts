@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { racePoint } from '../race-points/race-points.js';
 import type { LeaseStore } from './lease-store.js';
 
 /** What the holder of a lease is told. */
@@ -130,7 +131,9 @@ export class Heartbeat {
     const sentAt = performance.now();
     try {
       const generations = sent.map(({ generation }) => generation);
+      racePoint('renew.before');
       const renewed = await this.leases.renew(this.holderId, generations, this.times.ttlMs);
+      racePoint('renew.after');
       const kept = new Map(renewed.map((lease) => [lease.generation, lease]));
       for (const entry of sent) {
         if (this.held.get(entry.generation) !== entry) continue;

@@ -6,6 +6,7 @@ import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { PushConfigStore, PushRegistration } from '../push/push-config-store.js';
 import type { PushDispatcher } from '../push/push-dispatcher.js';
 import type { PushTargetGuard } from '../push/push-target.guard.js';
+import { racePoint } from '../race-points/race-points.js';
 import type { AgentCards } from './agent-cards.js';
 import { checkId } from './request-validation.js';
 
@@ -41,7 +42,9 @@ export class PushReceivers {
   }
 
   async create(taskNo: number, registration: PushRegistration): Promise<TaskPushNotificationConfig> {
+    racePoint('push-register.before');
     await this.configs.save(taskNo, registration);
+    racePoint('push-register.after');
     this.dispatcher.registered();
     return registration.config;
   }

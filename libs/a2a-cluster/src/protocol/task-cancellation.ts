@@ -4,6 +4,7 @@ import { TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { Backoff, untilKnown } from '../database/retry.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
+import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { stateSetBy } from '../tasks/task-event.js';
 import { isInterrupted, isTerminal, stateName } from '../tasks/task-states.js';
@@ -48,11 +49,13 @@ export class TaskCancellation {
           break;
         case 'admitted':
           if (this.runner.isDraining) return this.force(scope);
+          racePoint('cancel-turn.after');
           // Nobody runs it: the executor cleans up here, under the lease that was just taken.
           this.runner.startCancel(turn, { stored: request.stored, generation: request.generation, sentAt });
           await turn.ended.promise;
           break;
         case 'requested': {
+          racePoint('cancel-flag.after');
           this.stream.changed(request.taskNo);
           await this.untilSettled(request.taskNo, request.version, giveUpAt);
           if (performance.now() >= giveUpAt) return this.force(scope);

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { Logger } from '@nestjs/common';
+import { racePoint } from '../race-points/race-points.js';
 import type { Poller } from '../streams/poller.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { levelingEvents } from '../tasks/expand-task-event.js';
@@ -134,7 +135,10 @@ export class PushDispatcher {
     if (limit <= 0) return false;
     const claimedAt = performance.now();
     const [retries, newFirst] = [lane === this.retries, (lane.newFirst = !lane.newFirst)];
+    racePoint('push-claim.before');
     const claimed = await this.configs.claim({ limit, claimMs: this.claimMs, retries, newFirst });
+    // Most claims find nothing, and leave nothing.
+    if (claimed.length > 0) racePoint('push-claim.after');
     for (const push of claimed) this.start({ ...push, lane, claimedAt });
     return claimed.length === limit;
   }
@@ -182,7 +186,9 @@ export class PushDispatcher {
         const notification = await this.notification(at, event);
         if (notification) {
           if (!(await this.holds(at))) return; // somebody else's by now, who tells what we may have told
+          racePoint('push-post.before');
           const answer = await this.post(at, notification);
+          racePoint('push-post.after');
           if (!answer.taken) return this.failed(at, answer);
           at.attempts = 0;
         }
@@ -239,9 +245,15 @@ export class PushDispatcher {
     await this.record({ ...push, attempts }, over ? { againInMs: Infinity, failed: reason } : { againInMs: backoff });
   }
 
-  private record(push: ClaimedPush, progress: Pick<PushProgress, 'againInMs' | 'failed'>): Promise<string | undefined> {
+  private async record(
+    push: ClaimedPush,
+    progress: Pick<PushProgress, 'againInMs' | 'failed'>,
+  ): Promise<string | undefined> {
     const { deliveredVersion, attempts } = push;
-    return this.configs.progress(push, { deliveredVersion, attempts, ...progress });
+    racePoint('push-record.before');
+    const claim = await this.configs.progress(push, { deliveredVersion, attempts, ...progress });
+    racePoint('push-record.after');
+    return claim;
   }
 
   /** The events that a receiver does not know; where the log has lost them, what brings it level. */

@@ -7,6 +7,7 @@ import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { Heartbeat, HeldLease, LeaseHolder } from '../leases/heartbeat.js';
 import { type ClaimedLease, type LeaseStore } from '../leases/lease-store.js';
+import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import type { Metadata, TaskEvent } from '../tasks/task-event.js';
@@ -121,6 +122,7 @@ export class AbandonedTurnRecovery {
     const ending = this.reExecutes && slots.length === 0 && !waits;
     let claimed: ClaimedLease[] = [];
     try {
+      racePoint(scope ? 'claim-on-demand.before' : 'sweep-claim.before');
       claimed = await this.leases.claim({
         ...{ holder, ttlMs: times.ttlMs, limit: slots.length > 0 ? Math.min(limit, slots.length) : limit },
         ...(scope && { scope }),
@@ -128,6 +130,8 @@ export class AbandonedTurnRecovery {
         // What is not run again is claimed without its request, which may be large.
         withRequest: slots.length > 0,
       });
+      // Sweeps that find nothing are many, and leave nothing.
+      if (claimed.length > 0) racePoint(scope ? 'claim-on-demand.after' : 'sweep-claim.after');
     } finally {
       for (const slot of slots.slice(claimed.length)) slot.release();
     }
@@ -158,7 +162,9 @@ export class AbandonedTurnRecovery {
         const { claimed } = claim;
         const stored = claimed.scope && (await this.tasks.find(claimed.scope));
         if (!stored || isSettled(stored, claimed)) {
+          racePoint('recovery-drop.before');
           await this.leases.release(claimed.generation);
+          racePoint('recovery-drop.after');
           if (stored) this.stream.changed(stored.taskNo);
           return 'dropped';
         }
@@ -230,11 +236,15 @@ export class AbandonedTurnRecovery {
       const request = this.reExecution.restore(claimed);
       const waitMs = claimed.lastHolder === null ? 0 : this.backoffMs(claimed.attempt);
       if (waitMs > 0) {
+        racePoint('postpone.before');
         if (!(await this.leases.handOver(claimed.generation, waitMs))) return 'lost';
+        racePoint('postpone.after');
         this.isDue(performance.now() + waitMs);
         return 'postponed';
       }
+      racePoint('re-execution.before');
       const execution = await this.reExecution.start(claimed, stored, request, { held, sentAt });
+      racePoint('re-execution.after');
       void execution.ended.promise
         .catch(() => undefined)
         .finally(() => {
@@ -257,7 +267,10 @@ export class AbandonedTurnRecovery {
   }
 
   private async putBack(claimed: ClaimedLease, afterMs: number): Promise<RecoveryOutcome> {
-    return (await this.leases.putBack(claimed, afterMs)) ? 'left' : 'lost';
+    racePoint('put-back.before');
+    const done = await this.leases.putBack(claimed, afterMs);
+    racePoint('put-back.after');
+    return done ? 'left' : 'lost';
   }
 
   private fail(
@@ -281,10 +294,12 @@ export class AbandonedTurnRecovery {
   ): Promise<RecoveryOutcome> {
     const { taskNo, task } = stored;
     const { event, bytes } = copyEvent(ending({ taskId: task.id, contextId: task.contextId }));
+    racePoint('recovery-end.before');
     const version = await this.tasks.append({ taskNo, taskId: task.id }, [event], {
       ...{ expectedVersion: stored.version, generation: claimed.generation, endsTurn: true, commitId: randomUUID() },
       snapshot: encodeTask(applyEvent(task, event)),
     });
+    racePoint('recovery-end.after');
     this.stream.committed(taskNo, [{ version, event, bytes }]);
     return outcome;
   }

@@ -3,6 +3,7 @@ import { Logger } from '@nestjs/common';
 import type { Client } from 'pg';
 import type { ClusterDatabase } from '../database/cluster-database.js';
 import type { DedicatedConnection } from '../database/dedicated-connection.js';
+import { racePoint } from '../race-points/race-points.js';
 import type { WakeupListener } from './task-event-stream.js';
 
 /** PostgreSQL refuses payloads of 8000 bytes and more. */
@@ -94,9 +95,11 @@ export class NotifyChannel {
   }
 
   private async transmit(numbers: number[]): Promise<void> {
+    racePoint('notify.before');
     for (const payload of payloads(`${this.self}:`, numbers)) {
       await this.connection.query('SELECT pg_notify($1, $2)', [this.channel, payload], this.timeoutMs);
     }
+    racePoint('notify.after');
   }
 }
 

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { ClusterDatabase } from '../database/cluster-database.js';
 import { isPassing } from '../database/database-errors.js';
+import { racePoint } from '../race-points/race-points.js';
 import { levelingEvents } from '../tasks/expand-task-event.js';
 import { isFullPage, stateSetBy, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { isTerminal } from '../tasks/task-states.js';
@@ -94,6 +95,7 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
       task.wokenVersion = Math.max(task.wokenVersion, events.at(-1)?.version ?? 0);
       task.wake();
     }
+    racePoint('fan-out.after');
     this.channel?.send(taskNo);
     for (const listener of this.commitListeners) listener(taskNo);
   }

@@ -6,6 +6,7 @@ import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modif
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
+import { racePoint } from '../race-points/race-points.js';
 import { applyEvent } from './apply-event.js';
 import { expandTaskEvent } from './expand-task-event.js';
 import * as receipts from './receipt-statements.js';
@@ -166,14 +167,16 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     return row?.version;
   }
 
-  override admit(
+  override async admit(
     scope: TaskScope,
     message: Message,
     lease: LeaseRequest | undefined,
     { turnId = lease?.turnId ?? randomUUID(), again, receipt, push, timeoutMs }: AdmitOptions = {},
   ): Promise<Admission> {
-    return this.database.transaction<Admission>(async (tx) => {
+    racePoint('follow-up.before');
+    const admission = await this.database.transaction<Admission>(async (tx) => {
       const row = await this.lockAndRead(tx, scope);
+      racePoint('follow-up.locked');
       if (!row) return { outcome: 'unknown' };
       const taskNo = Number(row.taskNo);
       if (madeLease(row, lease)) {
@@ -208,8 +211,11 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         const { configId, config, wireVersion } = push;
         await tx.query(sql.savePushStatement(this.tables), [taskNo, configId, config, wireVersion, version]);
       }
+      racePoint('follow-up.within');
       return { outcome: 'admitted', generation, stored: { ...stored, version, task: applyEvent(stored.task, event) } };
     }, timeoutMs);
+    racePoint('follow-up.after');
+    return admission;
   }
 
   override requestCancel(
@@ -217,6 +223,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     lease: LeaseRequest | undefined,
     { timeoutMs }: WriteOptions = {},
   ): Promise<CancelRequest> {
+    racePoint('cancel.before');
     return this.database.transaction<CancelRequest>(async (tx) => {
       const row = await this.lockAndRead(tx, scope);
       if (!row) return { outcome: 'unknown' };
@@ -227,21 +234,24 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       }
       if (row.leaseGeneration === null) {
         const generation = lease && (await this.acquire(tx, taskNo, row.version, lease));
+        racePoint('cancel-turn.within');
         return { outcome: 'admitted', generation, stored: storedTask(row) };
       }
       // Flagged even where it has run out: should we die now, whoever recovers it cancels instead of failing.
       await tx.query(sql.flagCancelStatement(this.tables), [taskNo]);
+      racePoint('cancel-flag.within');
       const abandoned = row.expired === true || row.leaseHolder === null;
       return abandoned ? { outcome: 'abandoned' } : { outcome: 'requested', taskNo, version: row.version };
     }, timeoutMs);
   }
 
-  override forceEnd(
+  override async forceEnd(
     scope: TaskScope,
     end: (task: Task) => TaskEvent,
     { timeoutMs, idleSince }: WriteOptions & { idleSince?: number } = {},
   ): Promise<StoredTask> {
-    return this.database.transaction(async (tx) => {
+    racePoint('forced-end.before');
+    const ended = await this.database.transaction(async (tx) => {
       const row = await this.lockAndRead(tx, scope);
       if (!row) throw new LeaseLostError(scope.taskId, 'the task was deleted');
       const taskNo = Number(row.taskNo);
@@ -259,8 +269,11 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       };
       const version = await this.tryAppend(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
+      racePoint('forced-end.within');
       return { taskNo, version, stateVersion: version, task };
     }, timeoutMs);
+    racePoint('forced-end.after');
+    return ended;
   }
 
   override async overdue(waitingForMs: number, limit: number, afterTaskNo: number): Promise<OverdueTask[]> {

@@ -5,6 +5,7 @@ import { Backoff } from '../database/retry.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
+import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import type { ArtifactRestart } from '../tasks/artifact-restart.js';
@@ -290,7 +291,9 @@ export class CommitLoop {
         ...(push && { push }),
         ...bound,
       };
+      racePoint('first-commit.before');
       const made = await this.tasks.create(scope, events, { ...options, ...(lease && !ends && { lease }) });
+      racePoint('first-commit.after');
       this.taskNo = made.taskNo;
       this.version = made.version;
       this.generation = made.generation;
@@ -299,11 +302,13 @@ export class CommitLoop {
       return 0;
     }
     const before = this.version;
+    racePoint(ends ? 'ending-commit.before' : 'commit.before');
     this.version = await this.tasks.append({ taskNo: this.taskNo, taskId: scope.taskId }, events, {
       ...{ expectedVersion: before, commitId, endsTurn: ends, ...bound },
       ...(this.generation !== undefined && { generation: this.generation }),
       ...(snapshot !== undefined && { snapshot }),
     });
+    racePoint(ends ? 'ending-commit.after' : 'commit.after');
     return this.version - events.length;
   }
 

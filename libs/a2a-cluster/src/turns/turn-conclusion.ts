@@ -7,6 +7,7 @@ import { evidenceOf, unresolvedEffects } from '../effects/unresolved-effects.js'
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnAbortedError } from '../errors/turn-aborted.error.js';
 import type { LeaseStore } from '../leases/lease-store.js';
+import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { isInterrupted } from '../tasks/task-states.js';
 import { canceled, failed, statusEvent, statusWithMessage } from './status-events.js';
@@ -136,9 +137,11 @@ export class TurnConclusion {
     const { taskNo, generation } = execution.loop!.key!;
     const deadline = execution.lease?.deadline ?? Infinity;
     execution.lease?.drop();
+    racePoint('hand-over.before');
     if (generation !== undefined && !(await this.untilAnswered(() => this.leases!.handOver(generation, 0), deadline))) {
       throw new LeaseLostError(execution.taskId, 'another replica has claimed or ended it');
     }
+    racePoint('hand-over.after');
     this.logger.log(`Handed the turn on task ${execution.taskId} over.`);
     this.stream.changed(taskNo);
     execution.ended.resolve({ kind: 'lost', taskNo });
@@ -159,9 +162,11 @@ export class TurnConclusion {
     execution.lease?.drop();
     if (key?.generation !== undefined && this.leases) {
       const { generation } = key;
+      racePoint('release.before');
       if (!(await this.untilAnswered(() => this.leases!.release(generation), deadline))) {
         throw new LeaseLostError(execution.taskId, 'another replica has claimed or ended it');
       }
+      racePoint('release.after');
     }
     if (key) this.stream.changed(key.taskNo);
     const { reply } = execution;

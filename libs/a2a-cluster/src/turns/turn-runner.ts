@@ -4,6 +4,7 @@ import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
+import { racePoint } from '../race-points/race-points.js';
 import type { MessageReceipt, PushReceiver, TaskScope } from '../tasks/task-store.js';
 import type { ExecutorInvoker } from './executor-invoker.js';
 import type { Invocation } from './executor-provider.js';
@@ -125,8 +126,10 @@ export class TurnRunner {
    */
   async drain(beforeStop: () => Promise<void>): Promise<void> {
     this.running.close();
+    racePoint('shutdown.drain');
     if (await this.running.idle(this.options.drainTimeoutMs)) return;
     await beforeStop().catch((error: unknown) => this.logger.warn(`No last look at cancel requests: ${String(error)}`));
+    racePoint('shutdown.abort');
     this.logger.warn(`Stopping ${this.running.size} turns that outlast the drain time.`);
     for (const execution of this.running) execution.abort(new ReplicaShutdownError(execution.taskId));
     if (await this.running.idle(this.options.cancelTimeoutMs)) return;
@@ -138,7 +141,9 @@ export class TurnRunner {
     const left = [...this.running];
     this.logger.error(`${left.length} turns could not be ended in time: their leases are left to the next sweep.`);
     const generations = left.flatMap(({ lease }) => (lease ? [lease.generation] : []));
+    racePoint('let-go.before');
     await Promise.allSettled(generations.map((generation) => this.services.handOver(generation)));
+    racePoint('let-go.after');
   }
 
   private create(subject: TurnSubject): TurnExecution {
@@ -184,6 +189,7 @@ export class TurnRunner {
   /** The holder's side of a cancel: tell the executor, give it a while, and write CANCELED if nobody else did. */
   private async cancelRunning(execution: TurnExecution): Promise<void> {
     const { loop, taskId, contextId, subject } = execution;
+    racePoint('cancel-heard.before');
     const entry = this.buses.get(execution);
     if (loop) loop.canceling = true;
     execution.abort(new TaskCanceledError(taskId));
@@ -194,6 +200,7 @@ export class TurnRunner {
     const cleanUp = this.invoker.cancel(entry.invocation, subject.callContext, entry.bus);
     await Promise.race([Promise.all([cleanUp, execution.settled.promise]), loop.sealed.promise, timeout]);
     clearTimeout(timer);
+    racePoint('cancel-heard.after');
     loop.add(canceled({ taskId, contextId }));
     execution.cleanUp.stop(new TaskCanceledError(taskId));
   }
