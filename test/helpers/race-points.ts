@@ -43,7 +43,7 @@ export class RacePoints {
     await eventually(() => count('armed') > armings, { timeoutMs });
     const hit = async (): Promise<void> => {
       await eventually(() => count(what) > hits, { timeoutMs }).catch((cause: unknown) => {
-        throw new Error(`${replica.name} did not pass ${point}`, { cause });
+        throw new Error(`Replica ${replica.name} did not pass ${point}`, { cause });
       });
     };
     return { hit };

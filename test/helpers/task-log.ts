@@ -76,11 +76,23 @@ export function expectEnded(log: TaskLog, state: string): void {
  * once and in order, up to the log's end (or up to version `until`).
  */
 export function expectFollowed(responses: readonly StreamResponse[], log: TaskLog, until = log.version): void {
-  const [first, ...rest] = responses.map((response) => StreamResponse.toJSON(response));
-  const { task } = first as { task?: Snapshot };
-  const from = snapshotVersion(task, log);
-  const expected = log.entries.filter(({ version, response }) => version > from && version <= until && response);
-  expect(rest).toEqual(expected.map(({ response }) => response));
+  const { heard, toHear } = followed(responses, log, until);
+  expect(heard).toEqual(toHear);
+}
+
+/** The same for somebody whose stream was cut, wherever that was: what he was told is in the log, with no gap. */
+export function expectFollowedSoFar(responses: readonly StreamResponse[], log: TaskLog): void {
+  if (responses.length === 0) return;
+  const { heard, toHear } = followed(responses, log, log.version);
+  expect(heard).toEqual(toHear.slice(0, heard.length));
+}
+
+/** What came after the snapshot, and what had to come. */
+function followed(responses: readonly StreamResponse[], log: TaskLog, until: number) {
+  const [first, ...heard] = responses.map((response) => StreamResponse.toJSON(response));
+  const from = snapshotVersion((first as { task?: Snapshot }).task, log);
+  const entries = log.entries.filter(({ version, response }) => version > from && version <= until && response);
+  return { heard, toHear: entries.map(({ response }) => response) };
 }
 
 /** What the sweeper knew of the replica that it found dead. */
