@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { Agent, get, type IncomingMessage } from 'node:http';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import { ReplicaShutdownError } from 'nestjs-a2a-cluster';
 import { AbstractLogger, type DataSource } from 'typeorm';
@@ -182,6 +184,30 @@ describe.each(TRANSPORTS)('A replica that shuts down, over %s', (transport) => {
     ]);
     expect(count).toEqual({ n: 0 });
   });
+});
+
+test('a client that keeps its connection in use is told to leave it, and does not keep the app from closing', async () => {
+  const { options, over, started } = deafAgent();
+  const app = await fixture.start({ ...options, cluster: { turns: { drainTimeoutMs: 20_000 } } });
+  const sender = Recording.send(await app.client(), 'hello');
+  await started.promise;
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const ask = async (): Promise<IncomingMessage> => {
+    const [response] = (await once(get(`${app.url}/a2a/rest/tasks`, { agent }), 'response')) as [IncomingMessage];
+    await once(response.resume(), 'end');
+    return response;
+  };
+  expect((await ask()).headers.connection).toBe('keep-alive');
+  const closing = app.close();
+  await eventually(async () => (await ask()).headers.connection === 'close');
+  over.resolve();
+  const refused = (async () => {
+    for (;;) await ask();
+  })();
+  await expect(refused).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  await within(closing, 5_000, 'the app closes');
+  expect((await sender.finished()).map(summaryOf).at(-1)).toBe('status COMPLETED');
+  agent.destroy();
 });
 
 test('an app closed twice, or before it served, closes in peace', async () => {

@@ -1,3 +1,4 @@
+import { Server } from 'node:http';
 import type { BeforeApplicationShutdown, OnApplicationBootstrap, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { HttpAdapterHost } from '@nestjs/core';
 import { AgentCard } from '@a2a-js/sdk';
@@ -9,6 +10,7 @@ import type { DatabaseAccess } from './database/database-access.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { Heartbeat } from './leases/heartbeat.js';
 import type { LeaseStore } from './leases/lease-store.js';
+import { letConnectionsEnd } from './protocol/draining.js';
 import type { GrpcServer } from './protocol/grpc/grpc.server.js';
 import type { LegacyCompat } from './protocol/legacy-compat.js';
 import type { OpenResponses } from './protocol/open-responses.js';
@@ -72,6 +74,8 @@ export class A2AClusterLifecycle
 
   /** Drains while the transports still serve, renewals go on, and streams are told how their turns end. */
   async onModuleDestroy(): Promise<void> {
+    const server: unknown = this.parts.adapterHost.httpAdapter?.getHttpServer?.();
+    if (server instanceof Server) letConnectionsEnd(server);
     await this.parts.runner.drain(() => this.parts.watch.runOnce());
     racePoint('shutdown.drained');
   }

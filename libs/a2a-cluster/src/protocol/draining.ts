@@ -1,4 +1,5 @@
 import { A2A_ERROR_CODE, A2AError } from '@a2a-js/sdk/errors';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { type AnswerForm, answerRestError } from './rest-errors.js';
@@ -23,4 +24,14 @@ export function answerDraining(form: AnswerForm, req: Request, res: Response): v
   if (form !== 'jsonRpc') return void answerRestError(form, 503, new A2AError(message), code, res);
   const { id = null } = (req.body ?? {}) as { id?: unknown };
   res.status(503).json({ jsonrpc: '2.0', id, error: { code, message } });
+}
+
+/**
+ * From now on each answer is the last of its connection. A server that closes waits for connections that are in use, and a
+ * client that keeps one in use would keep the process from ending; on a new one it reaches a replica that stays.
+ */
+export function letConnectionsEnd(server: Server): void {
+  server.prependListener('request', (_req: IncomingMessage, res: ServerResponse) => {
+    res.setHeader('Connection', 'close');
+  });
 }
