@@ -1,0 +1,29 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { svgChart } from './chart.js';
+import { replaceMarkedSection } from './marked-section.js';
+import { BOUND_HEAD, type BenchResult, boundRows, MEASURE_HEAD, measureRows, panelOf } from './report.js';
+import { markdownTable } from './table.js';
+import { WORKLOADS } from './workloads/index.js';
+
+const DOCUMENT = 'docs/performance.md';
+const CHART = 'docs/performance.svg';
+
+/** Brings the tables and the chart of docs/performance.md up to what was measured. */
+export async function updateDocs({ machine, workloads }: BenchResult): Promise<void> {
+  const { cores, processor, memoryGiB, node, postgres } = machine;
+  const titles = workloads.map(({ name, title }) => `- **${name}** ${title}`).join('\n');
+  const tables = [
+    `Measured on ${cores} cores (${processor}, ${memoryGiB} GiB), Node.js ${node}, PostgreSQL ${postgres}.`,
+    markdownTable(BOUND_HEAD, workloads.flatMap(boundRows), [2]),
+    'Medians of the rounds, with the smallest and the largest:',
+    markdownTable(MEASURE_HEAD, workloads.flatMap(measureRows), [3, 4, 5]),
+    titles,
+  ].join('\n\n');
+  const document = await readFile(DOCUMENT, 'utf8');
+  await writeFile(DOCUMENT, replaceMarkedSection(document, 'bench', tables));
+  const panels = WORKLOADS.flatMap((workload) => {
+    const result = workloads.find(({ name }) => name === workload.name);
+    return result && workload.charted.length > 0 ? [panelOf(workload, result)] : [];
+  });
+  await writeFile(CHART, svgChart(panels));
+}
