@@ -1,10 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Client, Pool } from 'pg';
-import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import type { Client, Pool, PoolClient } from 'pg';
+import { type DataSource, type EntityManager, type QueryRunner, QueryRunnerAlreadyReleasedError } from 'typeorm';
 import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
 import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
 import { isPassing } from './database-errors.js';
 import { DedicatedConnection, destroySocket } from './dedicated-connection.js';
+import { PreparedStatements } from './prepared-statements.js';
+import { runSingleStatement } from './single-statement.js';
 
 /** Runs statements in one connection: a transaction's, or a single one's. */
 export interface SqlExecutor {
@@ -22,6 +24,7 @@ export class ClusterDatabase implements SqlExecutor {
    * the turn alive that happened to open it.
    */
   private readonly outside = AsyncLocalStorage.snapshot();
+  private readonly statements = new PreparedStatements();
 
   constructor(
     readonly dataSource: DataSource,
@@ -36,9 +39,29 @@ export class ClusterDatabase implements SqlExecutor {
     surviveLostClients(poolOf(dataSource));
   }
 
+  /**
+   * Has this text prepared by each connection that runs it. For statements that find their rows by keys, and of which
+   * there is a fixed number.
+   */
+  prepared(sql: string): string {
+    return this.statements.add(sql);
+  }
+
   /** One statement in a transaction of its own: one round trip. */
-  query<R extends object>(sql: string, params: unknown[] = [], timeoutMs = this.maxTimeoutMs): Promise<R[]> {
-    return this.withConnection(this.bounded(timeoutMs), (runner) => rowsOf<R>(runner, sql, params));
+  async query<R extends object>(sql: string, params: unknown[] = [], timeoutMs = this.maxTimeoutMs): Promise<R[]> {
+    const pool = poolOf(this.dataSource);
+    if (!pool) throw new Error('The DataSource is not connected.');
+    const statement = this.statements.configOf(sql, params);
+    const { logger } = this.dataSource;
+    logger.logQuery(sql, params);
+    try {
+      const connect = (taken: Parameters<Pool['connect']>[0]): void => this.outside(() => pool.connect(taken));
+      return await runSingleStatement<R>(connect, statement, this.bounded(timeoutMs));
+    } catch (error) {
+      if (this.statements.isRefused(error, statement)) return this.query(sql, params, timeoutMs);
+      logger.logQueryError(error as Error, sql, params);
+      throw error;
+    }
   }
 
   /**
@@ -51,7 +74,7 @@ export class ClusterDatabase implements SqlExecutor {
     const transact = async (runner: QueryRunner): Promise<T> => {
       await runner.query(`BEGIN ISOLATION LEVEL READ COMMITTED; ${limits(bound)}`);
       try {
-        const result = await work({ query: (sql, params = []) => rowsOf(runner, sql, params) });
+        const result = await work({ query: (sql, params = []) => this.rowsOf(runner, sql, params) });
         committing = true;
         await runner.query('COMMIT');
         return result;
@@ -88,7 +111,7 @@ export class ClusterDatabase implements SqlExecutor {
       await runner.startTransaction('READ COMMITTED');
       try {
         if (Number.isFinite(bound)) await runner.query(limits(bound));
-        const result = await work(runner.manager, { query: (sql, params = []) => rowsOf(runner, sql, params) });
+        const result = await work(runner.manager, { query: (sql, params = []) => this.rowsOf(runner, sql, params) });
         await assertCommittable(runner);
         // From here on it is decided by the database, and worth waiting for.
         signal.removeEventListener('abort', stop);
@@ -115,6 +138,26 @@ export class ClusterDatabase implements SqlExecutor {
     const config: object = { keepAlive: true, ...withPassword(pool.options) };
     const create = () => this.outside(() => new pool.Client(config));
     return new DedicatedConnection(create, onConnected, onLost);
+  }
+
+  private async rowsOf<R extends object>(runner: QueryRunner, sql: string, params: unknown[]): Promise<R[]> {
+    const statement = this.statements.configOf(sql, params);
+    if (statement.name === undefined) {
+      const result = (await runner.query(sql, params, true)) as { records?: R[] };
+      return result.records ?? [];
+    }
+    if (runner.isReleased) throw new QueryRunnerAlreadyReleasedError();
+    const { logger } = this.dataSource;
+    logger.logQuery(sql, params, runner);
+    try {
+      // TypeORM has no way to name a statement.
+      const client = (await runner.connect()) as PoolClient;
+      return (await client.query<R>(statement)).rows;
+    } catch (error) {
+      // The transaction is over with it: whoever began it may try again, and nothing is prepared then.
+      if (!this.statements.isRefused(error, statement)) logger.logQueryError(error as Error, sql, params, runner);
+      throw error;
+    }
   }
 
   private bounded(timeoutMs: number): number {
@@ -215,11 +258,6 @@ async function rollBack(runner: QueryRunner): Promise<void> {
   } catch {
     // The connection is gone, and the transaction with it.
   }
-}
-
-async function rowsOf<R extends object>(runner: QueryRunner, sql: string, params: unknown[]): Promise<R[]> {
-  const result = (await runner.query(sql, params, true)) as { records?: R[] };
-  return result.records ?? [];
 }
 
 /** pg-pool hides the password from enumeration, so a plain spread would lose it. */

@@ -19,6 +19,16 @@ const PASSING_STATES = new Set([
 ]);
 
 /**
+ * Whether a statement was not run because it was prepared: behind a pooler in transaction mode it is not there, or there
+ * already; after a table was altered its result is another one.
+ */
+export function isPreparedRefusal(error: unknown): boolean {
+  const state = sqlState(error);
+  if (state === '0A000') return /cached plan/i.test((error as Error).message);
+  return state === '26000' || state === '42P05';
+}
+
+/**
  * Whether the same statement may go through on another try: connection trouble, overload, a failover, a lost lock race.
  * Everything else is a defect that a retry would only hide.
  */
@@ -28,6 +38,7 @@ export function isPassing(error: unknown): boolean {
   if (error instanceof QueryRunnerAlreadyReleasedError) return true;
   const state = sqlState(error);
   if (state === undefined) return isConnectionError(error);
+  if (isPreparedRefusal(error)) return true; // by then nothing is prepared any more
   if (PASSING_STATES.has(state)) return true;
   // 08 connection, 53 resources, 57P operator intervention (restart, crash), E… are socket errors such as ECONNRESET
   return /^(08|53|57P|E[A-Z_]+$)/.test(state);

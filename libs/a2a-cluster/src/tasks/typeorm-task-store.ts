@@ -24,6 +24,7 @@ import {
 import type { ScopeResolver } from './task-scope.js';
 import { TaskListing } from './task-listing.js';
 import { pruneEventsStatement, pruneTasksStatement } from './prune-statements.js';
+import { PreparedTaskStatements } from './prepared-task-statements.js';
 import * as sql from './task-statements.js';
 import { isInterrupted, isTerminal, stateName } from './task-states.js';
 import {
@@ -52,6 +53,7 @@ type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
 /** Tasks and their event logs in the app's database. */
 export class TypeOrmTaskStore extends VersionedTaskStore {
   private readonly listing: TaskListing;
+  private readonly prepared: PreparedTaskStatements;
   /** Which version `load` saw, per call and task: the SDK clones tasks, so the task itself cannot carry it. */
   private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
 
@@ -63,17 +65,18 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     private readonly scopeOf: ScopeResolver,
   ) {
     super();
+    this.prepared = new PreparedTaskStatements(database, tables);
     this.listing = new TaskListing(database, tables, agent);
   }
 
   override async find({ tenant, owner, taskId }: TaskScope): Promise<FoundTask | undefined> {
     const params = [tenant, owner, taskId, this.agent];
-    const [row] = await this.database.query<FoundRow>(sql.findStatement(this.tables), params);
+    const [row] = await this.database.query<FoundRow>(this.prepared.find, params);
     return row && foundTask(row);
   }
 
   override async findByNo(taskNo: number): Promise<FoundTask | undefined> {
-    const [row] = await this.database.query<FoundRow>(sql.findByNoStatement(this.tables), [taskNo]);
+    const [row] = await this.database.query<FoundRow>(this.prepared.findByNo, [taskNo]);
     return row && foundTask(row);
   }
 
@@ -86,7 +89,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     const { lease, receipt, push, commitId, contextId, snapshot, timeoutMs } = options;
     const { state, stateVersion } = lastStatus(events, 0);
     const [made] = await this.database.query<{ taskNo: string; generation?: string }>(
-      sql.createStatement(this.tables, {
+      this.prepared.create({
         ...{ leased: lease !== undefined, receipted: receipt !== undefined, pushed: push !== undefined },
       }),
       [
@@ -158,7 +161,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   ): Promise<number | undefined> {
     const { state, stateVersion } = lastStatus(events, expectedVersion);
     const fenced = generation !== undefined;
-    const statement = sql.appendStatement(this.tables, { fenced, endsTurn });
+    const statement = this.prepared.append({ fenced, endsTurn });
     const params = [
       ...[taskNo, expectedVersion, events.map(encodeEvent), commitId, state ?? null, stateVersion ?? null],
       ...[snapshot ?? null, ...(fenced ? [generation] : [])],
@@ -301,7 +304,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   override async readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
     const params = [taskNo, afterVersion, limit, PAGE_BYTES];
-    const rows = await this.database.query<EventRow>(sql.readEventsStatement(this.tables), params);
+    const rows = await this.database.query<EventRow>(this.prepared.readEvents, params);
     return rows.map(({ version, event, bytes }) => ({ version, event: decodeEvent(event), bytes }));
   }
 
@@ -355,18 +358,18 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   private async lockAndRead(tx: SqlExecutor, which: TaskScope | number): Promise<DecisionRow | undefined> {
     const [locked] =
       typeof which === 'number'
-        ? await tx.query<{ taskNo: string }>(sql.lockByNoStatement(this.tables), [which])
-        : await tx.query<{ taskNo: string }>(sql.lockStatement(this.tables), [
+        ? await tx.query<{ taskNo: string }>(this.prepared.lockByNo, [which])
+        : await tx.query<{ taskNo: string }>(this.prepared.lock, [
             ...[which.tenant, which.owner, which.taskId, this.agent],
           ]);
     if (!locked) return undefined;
-    const [row] = await tx.query<DecisionRow>(sql.decideStatement(this.tables), [locked.taskNo]);
+    const [row] = await tx.query<DecisionRow>(this.prepared.decide, [locked.taskNo]);
     return row;
   }
 
   private async acquire(tx: SqlExecutor, taskNo: number, version: number, lease: LeaseRequest): Promise<number> {
     const { kind, turnId, holder, ttlMs, request, context } = lease;
-    const [row] = await tx.query<{ generation: string }>(sql.acquireStatement(this.tables), [
+    const [row] = await tx.query<{ generation: string }>(this.prepared.acquire, [
       ...[taskNo, this.agent, kind, turnId, version, holder, ttlMs, request, context],
     ]);
     return Number(row?.generation);
@@ -378,7 +381,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     { messageId, fingerprint, windowMs }: MessageReceipt,
   ): Promise<number | undefined> {
     const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs];
-    const [row] = await executor.query<{ taskNo: string }>(receipts.repeatedStatement(this.tables), params);
+    const [row] = await executor.query<{ taskNo: string }>(this.prepared.repeated, params);
     return row && Number(row.taskNo);
   }
 
@@ -398,7 +401,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     taskNo: number,
   ): Promise<void> {
     const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs, taskNo];
-    await tx.query(receipts.rememberStatement(this.tables), params);
+    await tx.query(this.prepared.remember, params);
   }
 
   private async doneVersion(tx: SqlExecutor, taskNo: number, commitId: string, after: number): Promise<number | null> {
