@@ -13,6 +13,8 @@ import { WORKLOADS } from './workloads/index.js';
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
 const tell = (text: string): void => void process.stderr.write(`${text}\n`);
 
+const detailOf = (error: unknown): string => (error instanceof Error ? String(error.stack) : String(error));
+
 async function main(): Promise<void> {
   const names = WORKLOADS.map(({ name }) => name);
   const { names: wanted, json, docs } = parseArguments(process.argv.slice(2), names);
@@ -39,7 +41,13 @@ async function run(workloads: readonly Workload[]): Promise<BenchResult> {
       tell(`${workload.name}  ${workload.title}`);
       const measured = new Measurements();
       const begun = performance.now();
-      await workload.run(environment, measured);
+      try {
+        await workload.run(environment, measured);
+      } catch (error) {
+        // The others are worth measuring all the same; its bounds are then not measured, or with fewer rounds.
+        tell(`bench: ${workload.name} failed: ${detailOf(error)}`);
+        process.exitCode = 1;
+      }
       results.push(resultOf(workload, measured.all, (performance.now() - begun) / 1_000));
       tell(`    ${results.at(-1)!.seconds} s`);
     }
@@ -52,7 +60,6 @@ async function run(workloads: readonly Workload[]): Promise<BenchResult> {
 try {
   await main();
 } catch (error) {
-  const known = error instanceof UsageError;
-  tell(known ? `bench: ${error.message}` : `bench: ${error instanceof Error ? String(error.stack) : String(error)}`);
+  tell(`bench: ${error instanceof UsageError ? error.message : detailOf(error)}`);
   process.exitCode = 1;
 }

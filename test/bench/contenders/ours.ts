@@ -11,6 +11,7 @@ import {
   type A2AClusterOptions,
   AbandonedTaskSweeper,
   currentTurn,
+  LeaseStore,
   type TurnExecutor,
   type TurnRequestContext,
 } from 'nestjs-a2a-cluster';
@@ -22,6 +23,7 @@ export type OursOptions = Partial<Pick<A2AClusterOptions, 'leases' | 'sweeper' |
 
 export interface OursServer extends AgentServer {
   sweeper: AbandonedTaskSweeper;
+  leases: LeaseStore;
 }
 
 @Module({})
@@ -61,6 +63,7 @@ export async function startOurs(url: string, options: OursOptions = {}): Promise
   return {
     handler: app.get<A2ARequestHandler>(A2A_REQUEST_HANDLER, { strict: false }),
     sweeper: app.get(AbandonedTaskSweeper, { strict: false }),
+    leases: app.get(LeaseStore, { strict: false }),
     release,
     close: () => app.close(),
   };
