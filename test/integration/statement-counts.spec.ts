@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { jest } from '@jest/globals';
 import type { Client, Pool } from 'pg';
 import { newScope, useCluster } from './cluster.fixture.js';
-import { artifact, COMPLETED, INPUT_REQUIRED, message, status, taskEvent } from './events.fixture.js';
+import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
+import { artifact, COMPLETED, INPUT_REQUIRED, message, status, taskEvent, taskOf } from './events.fixture.js';
 import { expireLeases } from './rows.fixture.js';
 
 describe('What a turn costs in statements', () => {
@@ -86,6 +88,27 @@ describe('What a turn costs in statements', () => {
     expect(statements).toEqual([expect.stringMatching(/^UPDATE "a2a_task_leases"\s+SET expires_at/)]);
     const expired = await cluster.db.query('SELECT FROM a2a_task_leases WHERE expires_at <= clock_timestamp()');
     expect(expired).toEqual([]);
+  });
+
+  it('I7 messages that come together are looked up together, and each gets its own answer', async () => {
+    const { tasks } = cluster.replica();
+    const receiptOf = (at: number) => ({ messageId: `m${at}`, fingerprint: `f${at}`, windowMs: 60_000 });
+    const taskNos = await Promise.all(
+      [0, 1, 2].map(async (at) => {
+        const task = taskOf(newScope());
+        const options = { contextId: task.contextId, commitId: randomUUID(), snapshot: encodeTask(task) };
+        const scope = newScope({ taskId: task.id });
+        return (await tasks.create(scope, [{ kind: 'task', task }], { ...options, receipt: receiptOf(at) })).taskNo;
+      }),
+    );
+    let found: (number | undefined)[] = [];
+    const statements = await statementsOf(async () => {
+      found = await Promise.all([2, 7, 0, 1, 8, 2].map((at) => tasks.findRepeated(newScope(), receiptOf(at))));
+    });
+    // The first goes alone; what comes while it is under way gathers behind it.
+    expect(statements).toHaveLength(2);
+    expect(found).toEqual([taskNos[2], undefined, taskNos[0], taskNos[1], undefined, taskNos[2]]);
+    expect(await tasks.findRepeated(newScope({ owner: 'bob' }), receiptOf(0))).toBeUndefined();
   });
 
   it('I6 a renewal round without leases, and a poll without followers, send nothing', async () => {

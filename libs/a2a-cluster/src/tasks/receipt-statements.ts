@@ -50,6 +50,23 @@ export const repeatedStatement = ({ receipts, tasks }: ReceiptTables): string =>
    WHERE r.tenant = $1 AND r.owner = $2 AND r.agent = $3 AND r.message_id = $4 AND r.fingerprint = $5
      AND r.created_at > clock_timestamp() - $6::double precision * interval '1 millisecond'`;
 
+/**
+ * The same for many messages at once, by the index for each (OFFSET 0), however many there are and were when it was
+ * planned. $1 agent; lists of $2 tenants, $3 owners, $4 message ids, $5 hashes, $6 windows.
+ */
+export const allRepeatedStatement = ({ receipts, tasks }: ReceiptTables): string => `
+  SELECT a.at::integer AS at, found.task_no AS "taskNo"
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::double precision[]) WITH ORDINALITY
+         AS a(tenant, owner, message_id, fingerprint, window_ms, at)
+   CROSS JOIN LATERAL (
+     SELECT r.task_no
+       FROM ${receipts} AS r JOIN ${tasks} AS t ON t.task_no = r.task_no
+      WHERE r.tenant = a.tenant AND r.owner = a.owner AND r.agent = $1 AND r.message_id = a.message_id
+        AND r.fingerprint = a.fingerprint
+        AND r.created_at > clock_timestamp() - a.window_ms * interval '1 millisecond'
+     OFFSET 0
+   ) AS found`;
+
 /** $1 ms, $2 limit. */
 export const pruneReceiptsStatement = ({ receipts }: ReceiptTables): string => `
   WITH old AS MATERIALIZED (

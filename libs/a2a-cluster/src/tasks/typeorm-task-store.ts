@@ -10,6 +10,7 @@ import { racePoint } from '../race-points/race-points.js';
 import { applyEvent } from './apply-event.js';
 import { expandTaskEvent } from './expand-task-event.js';
 import * as receipts from './receipt-statements.js';
+import { RepeatedLookups } from './repeated-lookups.js';
 import { PAGE_BYTES, stateSetBy, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
 import { decodeEvent, encodeEvent, encodeTask } from './task-event.codec.js';
 import {
@@ -54,6 +55,7 @@ type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
 export class TypeOrmTaskStore extends VersionedTaskStore {
   private readonly listing: TaskListing;
   private readonly prepared: PreparedTaskStatements;
+  private readonly lookups: RepeatedLookups;
   /** Which version `load` saw, per call and task: the SDK clones tasks, so the task itself cannot carry it. */
   private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
 
@@ -66,6 +68,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   ) {
     super();
     this.prepared = new PreparedTaskStatements(database, tables);
+    this.lookups = new RepeatedLookups(database, tables, agent);
     this.listing = new TaskListing(database, tables, agent);
   }
 
@@ -81,7 +84,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
-    return this.repeated(this.database, scope, receipt);
+    return this.lookups.find(scope, receipt);
   }
 
   override async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
