@@ -1,3 +1,4 @@
+import type pg from 'pg';
 import { withClient } from './environment.js';
 
 /** Tasks that are there before anything is measured, written with one statement for each table. */
@@ -23,6 +24,7 @@ export async function seedTasks(url: string, { tasks, runningEvery = 1, expiresI
   const state = `CASE WHEN n % ${runningEvery} = 0 THEN 'TASK_STATE_WORKING' ELSE 'TASK_STATE_COMPLETED' END`;
   await withClient(url, async (client) => {
     await client.query('TRUNCATE a2a_tasks, a2a_task_events, a2a_task_leases');
+    const createIndexes = tasks > MANY ? await dropIndexes(client, 'a2a_tasks') : [];
     await client.query(
       `INSERT INTO a2a_tasks (tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
                               snapshot, snapshot_version)
@@ -30,6 +32,7 @@ export async function seedTasks(url: string, { tasks, runningEvery = 1, expiresI
               clock_timestamp() - (${tasks} - n) * interval '1 second', 1, 1, ${snapshot(context, state)}, 1
          FROM generate_series(1, ${tasks}) AS n`,
     );
+    for (const createIndex of createIndexes) await client.query(createIndex);
     // Of tasks that have ended the log is pruned after an hour; those that run have theirs.
     await client.query(
       `INSERT INTO a2a_task_events (task_no, version, event, commit_id)
@@ -45,6 +48,22 @@ export async function seedTasks(url: string, { tasks, runningEvery = 1, expiresI
     );
     await client.query('VACUUM (ANALYZE) a2a_tasks, a2a_task_events, a2a_task_leases');
   });
+}
+
+/** From here on an index is made faster than it is kept. */
+const MANY = 100_000;
+
+/** Drops what is no constraint of a table; returns the statements that make it again. */
+export async function dropIndexes(client: pg.Client, table: string): Promise<string[]> {
+  const { rows } = await client.query<{ name: string; definition: string }>(
+    `SELECT i.indexrelid::regclass::text AS name, pg_get_indexdef(i.indexrelid) AS definition
+       FROM pg_index AS i
+      WHERE i.indrelid = $1::regclass
+        AND NOT EXISTS (SELECT FROM pg_constraint AS c WHERE c.conindid = i.indexrelid)`,
+    [table],
+  );
+  for (const { name } of rows) await client.query(`DROP INDEX ${name}`);
+  return rows.map(({ definition }) => definition);
 }
 
 /** Who holds the leases: a replica that is not there. */

@@ -1,7 +1,7 @@
 import pg from 'pg';
 
 interface Queryable {
-  query(...given: unknown[]): unknown;
+  query: (this: unknown, ...given: unknown[]) => unknown;
 }
 
 /** Counts the statements that this process sends, whoever sends them and in whatever connection. */

@@ -7,7 +7,7 @@ import { startPeer } from '../contenders/peer.js';
 import { contenderPool, withClient } from '../environment.js';
 import type { Contender } from '../measurements.js';
 import { interleaved } from '../rounds.js';
-import { seededId, seedTasks } from '../seed.js';
+import { dropIndexes, seededId, seedTasks } from '../seed.js';
 import { quantile } from '../statistics.js';
 import type { Workload } from '../workload.js';
 
@@ -15,7 +15,7 @@ const TASKS = 1_000_000;
 const OWNERS = 1_000;
 /** Of each owner. */
 const CONTEXTS = 20;
-const ROUNDS = 5;
+const ROUNDS = 3;
 const CALLS = 200;
 const PAGE = 50;
 
@@ -104,6 +104,7 @@ async function seedPeer(url: string): Promise<void> {
   const status = `'{"state":"TASK_STATE_COMPLETED","timestamp":"2026-01-01T00:00:00.000Z"}'`;
   const artifacts = `'[{"artifactId":"a","parts":[{"text":"${'x'.repeat(200)}"}]}]'`;
   await withClient(url, async (client) => {
+    const createIndexes = await dropIndexes(client, 'tasks');
     await client.query(
       `INSERT INTO tasks (tenant, owner, id, context_id, status_last_updated, status_state, status, artifacts, history,
                           metadata, protocol_version)
@@ -111,6 +112,7 @@ async function seedPeer(url: string): Promise<void> {
               ${artifacts}, '[]', NULL, '1.0'
          FROM generate_series(1, ${TASKS}) AS n`,
     );
+    for (const createIndex of createIndexes) await client.query(createIndex);
     await client.query('VACUUM (ANALYZE) tasks');
   });
 }

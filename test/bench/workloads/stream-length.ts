@@ -10,7 +10,7 @@ import { largestDeviation } from '../statistics.js';
 import type { Workload } from '../workload.js';
 import type { StreamMemory } from '../processes/stream-memory.process.js';
 
-const ROUNDS = 5;
+const ROUNDS = 3;
 const BYTES = 200;
 const LENGTHS = [100, 1_000, 10_000] as const;
 /** What a round streams in each length, so that short streams are measured as long as long ones. */

@@ -7,7 +7,7 @@ import type { Contender } from '../measurements.js';
 import { interleaved } from '../rounds.js';
 import type { Workload } from '../workload.js';
 
-const ROUNDS = 5;
+const ROUNDS = 3;
 const CHUNKS = 500;
 const BYTES = 200;
 const AT_ONCE = 8;
