@@ -7,8 +7,8 @@ export interface Seed {
   /** The owner of task n, and the context, as SQL over `n`; by default one anonymous owner and a context for each task. */
   owner?: string;
   context?: string;
-  /** Every so many tasks one is WORKING and has a lease; the others are COMPLETED. Default: every one. */
-  runningEvery?: number;
+  /** Which are WORKING and have a lease, as SQL over `n`; the others are COMPLETED. Default: all. */
+  running?: string;
   /** Ms from now at which the leases run out; below 0 they have. */
   expiresInMs?: number;
 }
@@ -19,9 +19,9 @@ const ANSWER = 'x'.repeat(200);
 /** The id of task n. */
 export const seededId = (n: number): string => `task-${n}`;
 
-export async function seedTasks(url: string, { tasks, runningEvery = 1, expiresInMs = 3_600_000, ...by }: Seed) {
+export async function seedTasks(url: string, { tasks, running = 'true', expiresInMs = 3_600_000, ...by }: Seed) {
   const { owner = `'unknown'`, context = `'context-' || n` } = by;
-  const state = `CASE WHEN n % ${runningEvery} = 0 THEN 'TASK_STATE_WORKING' ELSE 'TASK_STATE_COMPLETED' END`;
+  const state = `CASE WHEN ${running} THEN 'TASK_STATE_WORKING' ELSE 'TASK_STATE_COMPLETED' END`;
   await withClient(url, async (client) => {
     await client.query('TRUNCATE a2a_tasks, a2a_task_events, a2a_task_leases');
     const createIndexes = tasks > MANY ? await dropIndexes(client, 'a2a_tasks') : [];

@@ -23,6 +23,8 @@ type Call = (n: number) => Promise<unknown>;
 
 const OWNER = `'owner-' || (n % ${OWNERS})`;
 const CONTEXT = `'context-' || (n / ${OWNERS}) % ${CONTEXTS}`;
+/** One task of each owner. */
+const RUNNING = `(n + n / ${OWNERS}) % ${OWNERS} = 0`;
 const ownerOf = (n: number): string => `owner-${n % OWNERS}`;
 const contextOf = (n: number): string => `context-${Math.floor(n / OWNERS) % CONTEXTS}`;
 
@@ -37,7 +39,7 @@ export const millionTasks: Workload = {
   charted: METRICS.map((metric) => `${metric} p99`),
   async run(environment, measured) {
     const url = await environment.createClusterDatabase();
-    await seedTasks(url, { tasks: TASKS, owner: OWNER, context: CONTEXT, runningEvery: 1_000 });
+    await seedTasks(url, { tasks: TASKS, owner: OWNER, context: CONTEXT, running: RUNNING });
     const peerUrl = await environment.createDatabase();
     const [ours, peer] = [await startOurs(url), await startPeer(peerUrl)];
     await seedPeer(peerUrl);
