@@ -29,6 +29,7 @@ export class AppModule {
         ScheduleModule.forRoot(),
         A2AClusterModule.forRoot({
           executor: agent.executor,
+          ...given({ agentId: config.agentId }),
           imports: [LedgerModule.forRoot(config.ledgerDatabaseUrl)],
           agentCard: agent.agentCard,
           publicUrl,

@@ -16,6 +16,8 @@ export interface ReplicaConfig {
   readonly publicUrl: string | undefined;
   /** A2A_AGENT: the scripted agent, or the one for A2A's compatibility kit. */
   readonly agent: AgentName;
+  /** A2A_AGENT_ID: which agent this replica serves, where several share a database; default: the library's. */
+  readonly agentId: string | undefined;
   /** A2A_GRPC_PORT: where gRPC is served, at the same HOST; 0 takes a free one, absent turns it off. */
   readonly grpcPort: number | undefined;
   /** A2A_GRPC_PUBLIC_URL: where clients reach gRPC (or the load balancer before it); default: host of PUBLIC_URL, port. */
@@ -56,6 +58,7 @@ const AGENTS: readonly AgentName[] = ['scripted', 'conformance'];
 
 const A2A_NAMES: readonly string[] = [
   'A2A_AGENT',
+  'A2A_AGENT_ID',
   'A2A_HEARTBEAT_MS',
   'A2A_TTL_MS',
   'A2A_SWEEP_MS',
@@ -95,6 +98,7 @@ export function readConfig(env: Environment): ReplicaConfig {
     ledgerDatabaseUrl: readDatabaseUrl(env, 'LEDGER_DATABASE_URL') ?? databaseUrl,
     publicUrl: readPublicUrl(env),
     agent: readChoice(env, 'A2A_AGENT', AGENTS) ?? 'scripted',
+    agentId: read(env, 'A2A_AGENT_ID'),
     grpcPort: readInteger(env, 'A2A_GRPC_PORT', 65_535),
     grpcPublicUrl: readTarget(env, 'A2A_GRPC_PUBLIC_URL'),
     compatV03: readSwitch(env, 'A2A_COMPAT_V03') ?? false,

@@ -25,7 +25,7 @@ export class ScriptedAgent implements AgentExecutor {
   async execute(request: RequestContext, bus: ExecutionEventBus): Promise<void> {
     const turn = currentTurn();
     const numbers = EventNumbers.after(request.task);
-    const publisher = new TurnPublisher(bus, request.taskId, request.contextId, numbers);
+    const publisher = new TurnPublisher(bus, request.taskId, request.contextId, numbers, turn);
     const { messageId } = request.userMessage;
     const run: Run = { numbers, context: { turn, publisher, ledger: this.ledger, messageId, deaf: false } };
     this.runs.set(request.taskId, run);
@@ -49,7 +49,8 @@ export class ScriptedAgent implements AgentExecutor {
     const run = this.runs.get(taskId);
     if (run?.context.deaf) return Promise.resolve();
     const numbers = run?.numbers ?? new EventNumbers(Date.now());
-    const publisher = new TurnPublisher(bus, taskId, currentTurn().contextId, numbers);
+    const turn = currentTurn();
+    const publisher = new TurnPublisher(bus, taskId, turn.contextId, numbers, turn);
     publisher.status(TaskState.TASK_STATE_CANCELED, 'canceled on request');
     return Promise.resolve();
   }

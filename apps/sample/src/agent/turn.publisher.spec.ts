@@ -39,6 +39,23 @@ describe('TurnPublisher', () => {
   });
 });
 
+describe('TurnPublisher of a turn', () => {
+  it('says which attempt published an event, and under which fencing token once there is one', () => {
+    const published: AgentExecutionEvent[] = [];
+    const bus = { publish: (event: AgentExecutionEvent) => void published.push(event) } as ExecutionEventBus;
+    const turn: { attempt: number; fencingToken: number | undefined } = { attempt: 2, fencingToken: undefined };
+    const publisher = new TurnPublisher(bus, 'task-1', 'context-1', EventNumbers.after(undefined), turn);
+    publisher.status(TaskState.TASK_STATE_WORKING);
+    turn.fencingToken = 7;
+    publisher.status(TaskState.TASK_STATE_COMPLETED);
+
+    expect(published.map(({ data }) => data.metadata)).toEqual([
+      { n: 1, attempt: 2 },
+      { n: 2, attempt: 2, fencingToken: 7 },
+    ]);
+  });
+});
+
 describe('textOf', () => {
   it('joins the text parts of a message, a line each', () => {
     const data = { ...textPart(''), content: { $case: 'data', value: { x: 1 } } } as const;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Message, type Part, Role, type Task, TaskState, type TaskStatus } from '@a2a-js/sdk';
 import { AgentEvent, type ExecutionEventBus } from '@a2a-js/sdk/server';
+import type { Turn } from 'nestjs-a2a-cluster';
 
 /** One chunk of an artifact. */
 export interface Chunk {
@@ -38,13 +39,17 @@ export class EventNumbers {
   }
 }
 
-/** Publishes a turn's events: the SDK's long forms, and a number on each. */
+/**
+ * Publishes a turn's events: the SDK's long forms, and a number on each. With a turn also who wrote it: its attempt and,
+ * once there is one, its fencing token, so that a reader of the log can tell whether the writer still had the lease.
+ */
 export class TurnPublisher {
   constructor(
     private readonly bus: ExecutionEventBus,
     private readonly taskId: string,
     private readonly contextId: string,
     private readonly numbers: EventNumbers,
+    private readonly turn?: Pick<Turn, 'attempt' | 'fencingToken'>,
   ) {}
 
   /** The first event of a new task is the task itself. */
@@ -56,7 +61,7 @@ export class TurnPublisher {
         status: this.statusOf(TaskState.TASK_STATE_WORKING),
         artifacts: [],
         history: [userMessage],
-        metadata: this.numbers.next(),
+        metadata: this.mark(),
       }),
     );
   }
@@ -67,7 +72,7 @@ export class TurnPublisher {
         taskId: this.taskId,
         contextId: this.contextId,
         status: this.statusOf(state, text),
-        metadata: this.numbers.next(),
+        metadata: this.mark(),
       }),
     );
   }
@@ -84,14 +89,23 @@ export class TurnPublisher {
         artifact: { artifactId, name, description: '', parts: [part], metadata: undefined, extensions: [] },
         append,
         lastChunk,
-        metadata: this.numbers.next(),
+        metadata: this.mark(),
       }),
     );
   }
 
   /** An answer to the sender alone, which belongs to no task. */
   reply(text: string): void {
-    this.bus.publish(AgentEvent.message({ ...this.message(text, ''), metadata: this.numbers.next() }));
+    this.bus.publish(AgentEvent.message({ ...this.message(text, ''), metadata: this.mark() }));
+  }
+
+  private mark(): Record<string, unknown> {
+    const { attempt, fencingToken } = this.turn ?? {};
+    return {
+      ...this.numbers.next(),
+      ...(attempt !== undefined && { attempt }),
+      ...(fencingToken !== undefined && { fencingToken }),
+    };
   }
 
   private statusOf(state: TaskState, text?: string): TaskStatus {
