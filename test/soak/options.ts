@@ -1,0 +1,60 @@
+import { parseArgs } from 'node:util';
+
+/** What a run is told. */
+export interface ChaosOptions {
+  readonly seconds: number;
+  readonly seed: number;
+  readonly replicas: number;
+  /** How many agents the replicas are divided among. */
+  readonly agents: number;
+  /** Faults come so many times as often as usual. */
+  readonly pace: number;
+  /** Faults of these kinds only; none: all kinds. */
+  readonly faults: readonly string[];
+  /** A file to which the run appends its row of the table. */
+  readonly summary: string | undefined;
+  /** Prints the schedule and ends. */
+  readonly scheduleOnly: boolean;
+  /** A copy of the library that replicas run instead of the one that was built. */
+  readonly library: string | undefined;
+}
+
+export const USAGE =
+  'npm run chaos -- [--seconds N] [--seed S] [--replicas N] [--agents N] [--pace N] [--faults a,b] [--summary FILE] ' +
+  '[--schedule-only]';
+
+/** @throws {Error} one line, for arguments that cannot be used. */
+export function readOptions(args: readonly string[]): ChaosOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      seconds: { type: 'string', default: '60' },
+      seed: { type: 'string', default: '1' },
+      replicas: { type: 'string', default: '4' },
+      agents: { type: 'string', default: '1' },
+      pace: { type: 'string', default: '1' },
+      faults: { type: 'string', default: '' },
+      summary: { type: 'string' },
+      library: { type: 'string' },
+      'schedule-only': { type: 'boolean', default: false },
+    },
+  });
+  const replicas = whole('replicas', values.replicas, 1, 26);
+  return {
+    seconds: whole('seconds', values.seconds, 1, 86_400),
+    seed: whole('seed', values.seed, 0, 2 ** 32 - 1),
+    replicas,
+    agents: whole('agents', values.agents, 1, replicas),
+    pace: whole('pace', values.pace, 1, 20),
+    faults: values.faults.split(',').filter((name) => name !== ''),
+    summary: values.summary,
+    library: values.library,
+    scheduleOnly: values['schedule-only'],
+  };
+}
+
+function whole(name: string, value: string, least: number, most: number): number {
+  const number = /^\d+$/.test(value) ? Number(value) : Number.NaN;
+  if (number >= least && number <= most) return number;
+  throw new Error(`--${name} must be a whole number from ${least} to ${most}, got ${JSON.stringify(value)}`);
+}

@@ -1,0 +1,113 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Observer } from './audit/observer.js';
+import { check } from './checker/check.js';
+import type { Violation } from './checker/violation.js';
+import { Cluster } from './cluster/cluster.js';
+import { DatabaseServer } from './cluster/database-server.js';
+import type { Dump } from './dump.js';
+import { Injector } from './faults/injector.js';
+import { scheduleOf } from './faults/schedule.js';
+import type { ChaosOptions } from './options.js';
+import { Random } from './random.js';
+import { readRecording, Recorder } from './recorder.js';
+import type { Line } from './recording.js';
+import { countedIn, type RunSummary } from './report.js';
+import { TIMES } from './times.js';
+import { Clients } from './workload/clients.js';
+import { FaultClients } from './workload/fault-clients.js';
+import { PushReceivers } from './workload/push-receivers.js';
+import { Workload } from './workload/workload.js';
+
+const ACTORS_PER_REPLICA = 3;
+
+/** By then all that was abandoned has been run as often as it may be, and pushed: a few dozen times the TTL. */
+const QUIET_MS = 90_000;
+const LOOK_MS = 250;
+
+/** A graceful end of a replica: its drain, and what it takes to close. */
+const STOP_MS = 15_000;
+
+/** What must be undone, the last first. */
+export type Undo = (undo: () => Promise<unknown> | void) => void;
+
+export interface RunResult {
+  readonly summary: RunSummary;
+  readonly violations: readonly Violation[];
+  readonly lines: readonly Line[];
+  readonly dump: Dump;
+}
+
+/** One run: a cluster, its users, its faults; then all is healed, and what happened is checked. */
+export async function run(
+  options: ChaosOptions,
+  folder: string,
+  undo: Undo,
+  tell: (text: string) => void,
+): Promise<RunResult> {
+  const recordingPath = join(folder, 'recording.jsonl');
+  const recorder = new Recorder(recordingPath);
+  undo(() => recorder.close());
+  const database = await DatabaseServer.start();
+  undo(() => database.stop());
+  const observer = new Observer(database.url, recorder);
+  const cluster = new Cluster();
+  undo(() => cluster.stop(0));
+  await cluster.start(database.url, options, recorder);
+  await observer.install();
+  observer.watch();
+  undo(() => observer.stop());
+  const receivers = await PushReceivers.start(recorder);
+  undo(() => receivers.close());
+  const clients = new Clients();
+  await clients.connect(cluster.replicas, recorder);
+  tell(`${options.replicas} replicas serve; faults for ${options.seconds} s`);
+
+  const random = new Random(options.seed).fork();
+  const workload = new Workload();
+  workload.start(random.fork(), clients, receivers, ACTORS_PER_REPLICA * options.replicas);
+  const errors: string[] = [];
+  const stage = { cluster, database, observer, clients: new FaultClients(random.fork(), clients) };
+  const injector = new Injector(stage, recorder, (error) => errors.push(String(error)));
+  undo(() => injector.stop());
+  await injector.play(scheduleOf(options), options.seconds * 1000);
+  await cluster.heal();
+  tell('healed; waiting for quiet');
+  await workload.stop();
+  const quietMs = await untilQuiet(observer);
+  tell(`quiet after ${Math.round(quietMs)} ms`);
+  const dump = await observer.dump();
+  const codes = await cluster.stop(STOP_MS);
+  await observer.stop();
+  await recorder.close();
+
+  await writeFile(join(folder, 'dump.json'), JSON.stringify(dump));
+  const lines = await readRecording(recordingPath);
+  const crashes = cluster.replicas.flatMap((replica) => replica.crashes);
+  const unclean = codes.flatMap((code, at) =>
+    code === 0 ? [] : [`replica ${cluster.replicas[at]?.name} stopped: ${code}`],
+  );
+  const violations: Violation[] = [
+    ...check(lines, dump, TIMES),
+    ...[...crashes, ...unclean].map((text) => ({ invariant: 'process', text })),
+    ...errors.map((text) => ({ invariant: 'run', text: `a fault could not be played: ${text}` })),
+  ];
+  const { seed, seconds, replicas } = options;
+  const summary: RunSummary = {
+    ...{ ok: violations.length === 0, seed, seconds, replicas, faults: injector.played, scenarios: workload.played },
+    ...countedIn(lines, dump),
+    violations: violations.length,
+  };
+  return { summary, violations, lines, dump };
+}
+
+/** Until nothing runs and nobody is behind; what is not quiet by then is for the checker to find. */
+async function untilQuiet(observer: Observer): Promise<number> {
+  const begunAt = performance.now();
+  for (;;) {
+    const { leases, running, behind } = await observer.unquiet();
+    const tookMs = performance.now() - begunAt;
+    if (leases + running + behind === 0 || tookMs > QUIET_MS) return tookMs;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}
