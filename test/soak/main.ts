@@ -32,7 +32,7 @@ async function main(options: ChaosOptions): Promise<number> {
   for (const planned of schedule) say(describe(planned));
   if (options.scheduleOnly) return 0;
   const folder = await mkdtemp(join(tmpdir(), 'a2a-chaos-'));
-  let keeps = false;
+  let keeps = options.keep;
   undos.push(async () => {
     if (!keeps) await rm(folder, { recursive: true, force: true });
   });
@@ -47,7 +47,7 @@ async function main(options: ChaosOptions): Promise<number> {
     say('');
     for (const line of violationReport(violations, lines, dump)) say(line);
     say(`\nseed ${seed}: ${violations.length} violations; the recording is in ${folder}`);
-  }
+  } else if (keeps) say(`the recording is in ${folder}`);
   await cleanUp();
   say(JSON.stringify(summary));
   return summary.ok ? 0 : 1;

@@ -13,6 +13,10 @@ export interface ChaosOptions {
   readonly faults: readonly string[];
   /** A file to which the run appends its row of the table. */
   readonly summary: string | undefined;
+  /** How long to wait for quiet at most, in seconds. */
+  readonly quiet: number;
+  /** Keeps the recording of a green run too. */
+  readonly keep: boolean;
   /** Prints the schedule and ends. */
   readonly scheduleOnly: boolean;
   /** A copy of the library that replicas run instead of the one that was built. */
@@ -20,8 +24,8 @@ export interface ChaosOptions {
 }
 
 export const USAGE =
-  'npm run chaos -- [--seconds N] [--seed S] [--replicas N] [--agents N] [--pace N] [--faults a,b] [--summary FILE] ' +
-  '[--schedule-only]';
+  'npm run chaos -- [--seconds N] [--seed S] [--replicas N] [--agents N] [--pace N] [--faults a,b] [--quiet N] ' +
+  '[--summary FILE] [--keep] [--schedule-only]';
 
 /** @throws {Error} one line, for arguments that cannot be used. */
 export function readOptions(args: readonly string[]): ChaosOptions {
@@ -36,6 +40,8 @@ export function readOptions(args: readonly string[]): ChaosOptions {
       faults: { type: 'string', default: '' },
       summary: { type: 'string' },
       library: { type: 'string' },
+      quiet: { type: 'string', default: '90' },
+      keep: { type: 'boolean', default: false },
       'schedule-only': { type: 'boolean', default: false },
     },
   });
@@ -49,6 +55,8 @@ export function readOptions(args: readonly string[]): ChaosOptions {
     faults: values.faults.split(',').filter((name) => name !== ''),
     summary: values.summary,
     library: values.library,
+    quiet: whole('quiet', values.quiet, 1, 3_600),
+    keep: values.keep,
     scheduleOnly: values['schedule-only'],
   };
 }

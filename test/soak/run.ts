@@ -21,8 +21,6 @@ import { Workload } from './workload/workload.js';
 
 const ACTORS_PER_REPLICA = 3;
 
-/** By then all that was abandoned has been run as often as it may be, and pushed: a few dozen times the TTL. */
-const QUIET_MS = 90_000;
 const LOOK_MS = 250;
 
 /** A graceful end of a replica: its drain, and what it takes to close. */
@@ -74,7 +72,7 @@ export async function run(
   await cluster.heal();
   tell('healed; waiting for quiet');
   await workload.stop();
-  const quietMs = await untilQuiet(observer);
+  const quietMs = await untilQuiet(observer, options.quiet * 1000);
   tell(`quiet after ${Math.round(quietMs)} ms`);
   const dump = await observer.dump();
   const codes = await cluster.stop(STOP_MS);
@@ -102,12 +100,12 @@ export async function run(
 }
 
 /** Until nothing runs and nobody is behind; what is not quiet by then is for the checker to find. */
-async function untilQuiet(observer: Observer): Promise<number> {
+async function untilQuiet(observer: Observer, atMostMs: number): Promise<number> {
   const begunAt = performance.now();
   for (;;) {
     const { leases, running, behind } = await observer.unquiet();
     const tookMs = performance.now() - begunAt;
-    if (leases + running + behind === 0 || tookMs > QUIET_MS) return tookMs;
+    if (leases + running + behind === 0 || tookMs > atMostMs) return tookMs;
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }

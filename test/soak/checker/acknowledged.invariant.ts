@@ -17,7 +17,7 @@ interface Shown {
  * answered has ended the task.
  */
 export function acknowledged(history: History): Violation[] {
-  return [...answers(history), ...messages(history), ...listings(history)];
+  return [...answers(history), ...messages(history), ...refusals(history), ...listings(history)];
 }
 
 function answers(history: History): Violation[] {
@@ -65,6 +65,24 @@ function messages({ calls, tasks }: History): Violation[] {
     return [{ invariant: 'acknowledged', taskId, text: `${describe(call)}: its message ${messageId} is in no log` }];
   });
   return [...twice, ...lost];
+}
+
+/** A message that was only ever refused is in no log; and what a client has been shown is never said not to be there. */
+function refusals({ calls, tasks }: History): Violation[] {
+  const open = new Set(
+    calls.filter(({ end }) => end?.how !== 'refused').flatMap(({ request }) => request.messageId ?? []),
+  );
+  return calls.flatMap((call): Violation[] => {
+    const { taskId, messageId } = call.request;
+    const task = taskId === undefined ? undefined : tasks.get(taskId);
+    if (!task || call.end?.how !== 'refused') return [];
+    const found = (text: string): Violation[] => [
+      { invariant: 'acknowledged', taskId: task.row.taskId, text: `${describe(call)}: ${text}` },
+    ];
+    if (call.end.error?.startsWith('TaskNotFoundError')) return found('the task was said not to be there');
+    const accepted = messageId !== undefined && !open.has(messageId) && task.log.messageIds().includes(messageId);
+    return accepted ? found(`message ${messageId} was refused, and is in the log`) : [];
+  });
 }
 
 /** A listing shows states that the tasks have been in. */

@@ -17,7 +17,11 @@ export const delay: Fault = {
 /** Nothing comes through, and nobody is told; what was sent arrives when it is over. */
 export const blackHole: Fault = {
   ...{ kind: 'network-black-hole', weight: 2, hits: 'network' },
-  draw: (random) => ({ forMs: random.between(500, 2 * TIMES.ttl), form: '' }),
+  // Often just as long as it takes that a lease is claimed: what arrives then comes from the holder before.
+  draw: (random) => {
+    const [least, most] = random.pick([[500, 2 * TIMES.ttl] as const, [TIMES.ttl, TIMES.ttl + 700] as const]);
+    return { forMs: random.between(least, most), form: '' };
+  },
   async apply(stage, planned) {
     network(stage, planned).flow({ kind: 'hold' });
     await pause(planned.forMs);

@@ -147,7 +147,7 @@ export class RecordedClient {
   }
 
   private fail(call: number, error: unknown, hungUp: boolean): Exclude<Outcome<never>, { how: 'answered' }> {
-    const refusal = hungUp ? undefined : protocolError(error);
+    const refusal = hungUp ? undefined : refusalOf(error);
     const how = hungUp ? 'hungUp' : refusal === undefined ? 'broken' : 'refused';
     const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     this.recorder.write({ kind: 'end', call, how, error: refusal ?? text });
@@ -155,9 +155,17 @@ export class RecordedClient {
   }
 }
 
-/** Name of the A2A error behind a failure. On a JSON-RPC stream the SDK wraps it, as the cause of another. */
-function protocolError(error: unknown): string | undefined {
-  for (let it: unknown = error; it instanceof Error; it = it.cause) if (it instanceof A2AError) return it.name;
+/** What a request is refused with for good: anything else, such as that a replica is shutting down, may pass. */
+const REFUSALS = [
+  ...['TaskNotFoundError', 'TaskNotCancelableError', 'UnsupportedOperationError', 'RequestMalformedError'],
+  ...['PushNotificationNotSupportedError', 'ContentTypeNotSupportedError'],
+];
+
+/** The refusal behind a failure. On a JSON-RPC stream the SDK wraps it, as the cause of another error. */
+function refusalOf(error: unknown): string | undefined {
+  for (let it: unknown = error; it instanceof Error; it = it.cause) {
+    if (it instanceof A2AError && REFUSALS.includes(it.name)) return `${it.name}: ${it.message}`;
+  }
   return undefined;
 }
 

@@ -1,0 +1,93 @@
+/**
+ * Runs chaos against copies of the library that have been broken on purpose: each has to be found out within a minute,
+ * and the copy that was not broken has to pass the same runs.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { copyLibrary } from './library-copy.js';
+import { type Mutation, MUTATIONS, type Replacement } from './mutations.js';
+
+const CHAOS = fileURLToPath(new URL('../main.js', import.meta.url));
+const LIMIT_MS = 60_000;
+const QUIET = ['--quiet', '8'];
+
+let current: ChildProcess | undefined;
+
+interface Verdict {
+  readonly code: number | null;
+  readonly tookMs: number;
+  /** The invariants that were found broken, and how often. */
+  readonly broken: Readonly<Record<string, number>>;
+  readonly output: readonly string[];
+}
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+
+async function chaos(replacements: readonly Replacement[], args: readonly string[]): Promise<Verdict> {
+  const library = await copyLibrary(replacements);
+  const begunAt = performance.now();
+  try {
+    const child: ChildProcess = spawn(process.execPath, [CHAOS, ...args, '--library', library.index], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    current = child;
+    let text = '';
+    child.stdout?.on('data', (chunk: Buffer) => (text += chunk.toString()));
+    const [code] = (await once(child, 'close')) as [number | null];
+    const output = text.split('\n');
+    const broken: Record<string, number> = {};
+    for (const line of output) {
+      const [, name] = /^VIOLATION (\S+)/.exec(line) ?? [];
+      if (name !== undefined) broken[name] = (broken[name] ?? 0) + 1;
+    }
+    // What was found is said here; nobody reads the recordings of broken libraries.
+    const [, folder] = /the recording is in (\S+)/.exec(text) ?? [];
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+    return { code, tookMs: performance.now() - begunAt, broken, output };
+  } finally {
+    current = undefined;
+    await library.remove();
+  }
+}
+
+const describe = ({ tookMs, broken }: Verdict): string => {
+  const names = Object.entries(broken).map(([name, count]) => `${name} ${count}`);
+  return `${(tookMs / 1000).toFixed(0)} s, ${names.length > 0 ? names.join(', ') : 'nothing found'}`;
+};
+
+async function isCaught({ name, replacements, profile }: Mutation): Promise<boolean> {
+  const verdict = await chaos(replacements, [...profile, ...QUIET]);
+  // A run that cannot be made says nothing: what counts is a promise of the contract that was seen broken.
+  const caught = verdict.code === 1 && Object.keys(verdict.broken).some((invariant) => invariant !== 'run');
+  const inTime = verdict.tookMs <= LIMIT_MS;
+  say(`${caught && inTime ? 'caught' : caught ? 'CAUGHT TOO LATE' : 'NOT CAUGHT'}: ${name} (${describe(verdict)})`);
+  const first = verdict.output.find((line) => line.startsWith('VIOLATION'));
+  if (first !== undefined) say(`   ${first}`);
+  return caught && inTime;
+}
+
+async function isGreen(profile: readonly string[]): Promise<boolean> {
+  const verdict = await chaos([], profile);
+  say(
+    `${verdict.code === 0 ? 'green' : 'NOT GREEN'}: the library as it is, ${profile.join(' ')} (${describe(verdict)})`,
+  );
+  if (verdict.code !== 0) say(verdict.output.join('\n'));
+  return verdict.code === 0;
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    current?.kill(signal);
+    process.exitCode = 130;
+  });
+}
+
+const wanted = process.argv[2] ?? '';
+const chosen = MUTATIONS.filter(({ name }) => name.includes(wanted));
+const profiles = [...new Set(chosen.map(({ profile }) => profile))];
+let ok = chosen.length > 0;
+for (const mutation of chosen) ok = (await isCaught(mutation)) && ok;
+for (const profile of profiles) ok = (await isGreen(profile)) && ok;
+process.exitCode ??= ok ? 0 : 1;

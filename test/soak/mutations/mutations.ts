@@ -1,0 +1,113 @@
+/** A piece of the built library, and what it is replaced by. The piece must be there exactly once. */
+export interface Replacement {
+  /** In the library's dist folder. */
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+/** A fault in the library, made on purpose, and the run that has to find it. */
+export interface Mutation {
+  readonly name: string;
+  readonly replacements: readonly Replacement[];
+  readonly profile: readonly string[];
+}
+
+/** Commits that arrive after their lease was claimed. */
+const LATE_COMMITS = ['--seconds', '30', '--pace', '6', '--faults', 'network-black-hole'];
+
+/** Whole replicas that die, whatever the fault is about. */
+const DEATHS = ['--seconds', '15', '--pace', '2', '--faults', 'kill,freeze'];
+
+/** Ending commits and renewals that are long under way, beside each other. */
+const SLOW_NETWORK = ['--seconds', '20', '--pace', '4', '--faults', 'network-delay'];
+
+/** What dies is the only replica of its agent, or nearly: replicas of another agent look on. */
+const TWO_AGENTS = ['--seconds', '20', '--pace', '3', '--agents', '2', '--faults', 'kill'];
+
+const STATEMENTS = 'tasks/task-statements.js';
+const TASK_STORE = 'tasks/typeorm-task-store.js';
+const LEASE_STATEMENTS = 'leases/lease-statements.js';
+const LEASE_STORE = 'leases/typeorm-lease-store.js';
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: 'drop the generation check in a commit',
+    profile: LATE_COMMITS,
+    replacements: [
+      {
+        file: STATEMENTS,
+        from: 'WHERE generation = $8 AND task_no = $1 AND (SELECT count(*) FROM t) = 1 FOR KEY SHARE',
+        to: 'WHERE $8::bigint > 0 AND task_no = $1 AND (SELECT count(*) FROM t) = 1 FOR KEY SHARE',
+      },
+    ],
+  },
+  {
+    name: 'release before save',
+    profile: DEATHS,
+    replacements: [
+      {
+        file: TASK_STORE,
+        from: 'const fenced = generation !== undefined;\n        const statement = sql.appendStatement',
+        to:
+          'const fenced = generation !== undefined && !endsTurn;\n' +
+          '        if (generation !== undefined && endsTurn)\n' +
+          "            await executor.query('DELETE FROM a2a_task_leases WHERE generation = $1', [generation]);\n" +
+          '        const statement = sql.appendStatement',
+      },
+    ],
+  },
+  {
+    name: 'renew as an upsert',
+    profile: SLOW_NETWORK,
+    replacements: [
+      {
+        file: LEASE_STORE,
+        from:
+          'const rows = await this.renewals.query(this.renewSql, [holder, generations, ttlMs], ' +
+          'this.renewalTimeoutMs);',
+        to: `this.known ??= new Map();
+        const look = 'SELECT generation, to_json(l) AS row FROM a2a_task_leases AS l WHERE generation = ANY($1::bigint[])';
+        for (const { generation, row } of await this.renewals.query(look, [generations], this.renewalTimeoutMs))
+            this.known.set(Number(generation), { ...row, holder });
+        const wanted = generations.flatMap((generation) => this.known.get(generation) ?? []);
+        const rows = await this.renewals.query(\`
+          INSERT INTO a2a_task_leases OVERRIDING SYSTEM VALUE
+          SELECT * FROM json_populate_recordset(NULL::a2a_task_leases, $1::json)
+          ON CONFLICT (task_no) DO UPDATE
+             SET holder = EXCLUDED.holder, renewed_at = clock_timestamp(),
+                 expires_at = clock_timestamp() + $2::double precision * interval '1 millisecond'
+          RETURNING generation, cancel_requested_at IS NOT NULL AS "cancelRequested"\`,
+            [JSON.stringify(wanted), ttlMs], this.renewalTimeoutMs);`,
+      },
+    ],
+  },
+  {
+    name: 'sweeper without scope',
+    profile: TWO_AGENTS,
+    replacements: [
+      {
+        file: LEASE_STATEMENTS,
+        from: 'WHERE agent = $1 AND expires_at <= clock_timestamp()',
+        to: 'WHERE $1::text IS NOT NULL AND expires_at <= clock_timestamp()',
+      },
+    ],
+  },
+  {
+    // With either of the two in its place no task ends twice: the other one refuses.
+    name: 'terminal guard off',
+    profile: DEATHS,
+    replacements: [
+      {
+        file: STATEMENTS,
+        from: 'AND state NOT IN ${TERMINAL_LIST}\n       FOR UPDATE\n  ), ${fenced',
+        to: 'FOR UPDATE\n  ), ${fenced',
+      },
+      {
+        file: TASK_STORE,
+        from: "if (isTerminal(stateOfRow(row)))\n                return { outcome: 'terminal', stored: storedTask(row) };",
+        to: '',
+      },
+    ],
+  },
+];
