@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { TIMES } from './times.js';
 
 /** What a run is told. */
 export interface ChaosOptions {
@@ -13,6 +14,8 @@ export interface ChaosOptions {
   readonly faults: readonly string[];
   /** A file to which the run appends its row of the table. */
   readonly summary: string | undefined;
+  /** How long the second attempt of a turn waits, in ms. */
+  readonly backoff: number;
   /** How long to wait for quiet at most, in seconds. */
   readonly quiet: number;
   /** Keeps the recording of a green run too. */
@@ -24,7 +27,7 @@ export interface ChaosOptions {
 }
 
 export const USAGE =
-  'npm run chaos -- [--seconds N] [--seed S] [--replicas N] [--agents N] [--pace N] [--faults a,b] [--quiet N] ' +
+  'npm run chaos -- [--seconds N] [--seed S] [--replicas N] [--agents N] [--pace N] [--faults a,b] [--backoff MS] [--quiet N] ' +
   '[--summary FILE] [--keep] [--schedule-only]';
 
 /** @throws {Error} one line, for arguments that cannot be used. */
@@ -40,6 +43,7 @@ export function readOptions(args: readonly string[]): ChaosOptions {
       faults: { type: 'string', default: '' },
       summary: { type: 'string' },
       library: { type: 'string' },
+      backoff: { type: 'string', default: String(TIMES.backoff) },
       quiet: { type: 'string', default: '90' },
       keep: { type: 'boolean', default: false },
       'schedule-only': { type: 'boolean', default: false },
@@ -55,6 +59,7 @@ export function readOptions(args: readonly string[]): ChaosOptions {
     faults: values.faults.split(',').filter((name) => name !== ''),
     summary: values.summary,
     library: values.library,
+    backoff: whole('backoff', values.backoff, 1, 60_000),
     quiet: whole('quiet', values.quiet, 1, 3_600),
     keep: values.keep,
     scheduleOnly: values['schedule-only'],

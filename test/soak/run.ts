@@ -71,7 +71,7 @@ export async function run(
   await injector.play(scheduleOf(options), options.seconds * 1000);
   await cluster.heal();
   tell('healed; waiting for quiet');
-  await workload.stop();
+  await workload.stop(options.quiet * 1000);
   const quietMs = await untilQuiet(observer, options.quiet * 1000);
   tell(`quiet after ${Math.round(quietMs)} ms`);
   const dump = await observer.dump();

@@ -1,4 +1,4 @@
-import type { Json, PushLine } from '../recording.js';
+import type { PushLine } from '../recording.js';
 import type { History, TaskHistory } from './history.js';
 import { numberAt, textAt } from './json.js';
 import { toldText } from './task-log.js';
@@ -46,5 +46,5 @@ function registeredAt({ audit }: TaskHistory, configId: string): number {
     ({ source, op, after }) =>
       source === 'push' && op === 'insert' && textAt(after ?? undefined, 'configId') === configId,
   );
-  return numberAt((registration?.after ?? {}) as Json, 'delivered') ?? 0;
+  return numberAt(registration?.after ?? undefined, 'delivered') ?? 0;
 }

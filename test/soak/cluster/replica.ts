@@ -66,7 +66,7 @@ export class Replica {
   /** Ends it by this signal, and resolves when the next process serves. */
   async replace(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     const { child } = this;
-    if (!child || child.exitCode !== null || child.signalCode !== null) return this.serving;
+    if (!isAlive(child)) return this.serving;
     const ended = once(child, 'exit');
     this.expected = true;
     child.kill(signal);
@@ -83,7 +83,8 @@ export class Replica {
     this.stopped = true;
     this.expected = true;
     const { child } = this;
-    if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
+    const endedWith = child?.exitCode ?? null;
+    if (!isAlive(child)) return endedWith;
     const ended = once(child, 'exit') as Promise<[number | null]>;
     child.kill('SIGCONT');
     child.kill(graceMs > 0 ? 'SIGTERM' : 'SIGKILL');
@@ -143,6 +144,9 @@ export class Replica {
     if (!this.stopped) void this.start();
   }
 }
+
+const isAlive = (child: ChildProcess | undefined): child is ChildProcess =>
+  child?.exitCode === null && child.signalCode === null;
 
 function inherited(): Record<string, string> {
   return Object.fromEntries(INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));

@@ -11,19 +11,21 @@ export interface Mutation {
   readonly name: string;
   readonly replacements: readonly Replacement[];
   readonly profile: readonly string[];
+  /** The promises of which at least one must be seen broken. */
+  readonly breaks: readonly string[];
 }
 
-/** Commits that arrive after their lease was claimed. */
-const LATE_COMMITS = ['--seconds', '30', '--pace', '6', '--faults', 'network-black-hole'];
+/** Commits that arrive after their lease was claimed, and before the next attempt has said anything. */
+const LATE_COMMITS = ['--seconds', '20', '--pace', '6', '--faults', 'network-black-hole', '--backoff', '1500'];
 
 /** Whole replicas that die, whatever the fault is about. */
-const DEATHS = ['--seconds', '15', '--pace', '2', '--faults', 'kill,freeze'];
+const DEATHS = ['--seconds', '8', '--pace', '3', '--faults', 'kill,freeze'];
 
 /** Ending commits and renewals that are long under way, beside each other. */
-const SLOW_NETWORK = ['--seconds', '20', '--pace', '4', '--faults', 'network-delay'];
+const SLOW_NETWORK = ['--seconds', '15', '--pace', '5', '--faults', 'network-delay'];
 
 /** What dies is the only replica of its agent, or nearly: replicas of another agent look on. */
-const TWO_AGENTS = ['--seconds', '20', '--pace', '3', '--agents', '2', '--faults', 'kill'];
+const TWO_AGENTS = ['--seconds', '15', '--pace', '4', '--agents', '2', '--faults', 'kill'];
 
 const STATEMENTS = 'tasks/task-statements.js';
 const TASK_STORE = 'tasks/typeorm-task-store.js';
@@ -34,6 +36,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'drop the generation check in a commit',
     profile: LATE_COMMITS,
+    breaks: ['I1', 'I3'],
     replacements: [
       {
         file: STATEMENTS,
@@ -45,6 +48,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'release before save',
     profile: DEATHS,
+    breaks: ['I2', 'I3'],
     replacements: [
       {
         file: TASK_STORE,
@@ -60,6 +64,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'renew as an upsert',
     profile: SLOW_NETWORK,
+    breaks: ['I1', 'I2', 'I3'],
     replacements: [
       {
         file: LEASE_STORE,
@@ -85,6 +90,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'sweeper without scope',
     profile: TWO_AGENTS,
+    breaks: ['I2', 'I6'],
     replacements: [
       {
         file: LEASE_STATEMENTS,
@@ -94,9 +100,10 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    // With either of the two in its place no task ends twice: the other one refuses.
+    // With either of the two in its place the other one refuses: an ended task gets neither a turn nor an event.
     name: 'terminal guard off',
     profile: DEATHS,
+    breaks: ['I2', 'I4'],
     replacements: [
       {
         file: STATEMENTS,

@@ -80,7 +80,7 @@ function auditRows(): AuditRow[] {
 
 function recorded(): Line[] {
   const lines: Line[] = [];
-  const write = (at: number, line: Untimed) => lines.push({ ...line, at } as Line);
+  const write = (at: number, line: Untimed) => lines.push({ ...line, at });
   const asks = (
     at: number,
     call: number,

@@ -23,10 +23,13 @@ export class Workload {
     }
   }
 
-  /** Resolves when what was begun is over. */
-  async stop(): Promise<void> {
+  /** Resolves when what was begun is over, or has hung for so long. */
+  async stop(atMostMs: number): Promise<void> {
     this.stopped = true;
-    await Promise.all(this.actors);
+    let timer: NodeJS.Timeout | undefined;
+    const tired = new Promise<void>((resolve) => (timer = setTimeout(resolve, atMostMs)));
+    await Promise.race([Promise.all(this.actors), tired]);
+    clearTimeout(timer);
   }
 
   private async act(actor: Actor): Promise<void> {
