@@ -10,14 +10,9 @@ export const now = (): number => performance.timeOrigin + performance.now();
 export class Recorder {
   private readonly file: WriteStream;
   private calls = 0;
-  private lines = 0;
 
   constructor(path: string) {
     this.file = createWriteStream(path);
-  }
-
-  get count(): number {
-    return this.lines;
   }
 
   /** A number for a call, by which its lines are found again. */
@@ -26,7 +21,6 @@ export class Recorder {
   }
 
   write(line: Untimed): void {
-    this.lines += 1;
     this.file.write(`${JSON.stringify({ ...line, at: now() })}\n`);
   }
 

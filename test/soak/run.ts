@@ -46,8 +46,10 @@ export async function run(
   const recordingPath = join(folder, 'recording.jsonl');
   const recorder = new Recorder(recordingPath);
   undo(() => recorder.close());
-  const database = await DatabaseServer.start();
-  undo(() => database.stop());
+  const starting = DatabaseServer.start();
+  // Also where it is interrupted while it starts; a start that fails leaves nothing behind.
+  undo(() => starting.then((database) => database.stop()).catch(() => undefined));
+  const database = await starting;
   const observer = new Observer(database.url, recorder);
   const cluster = new Cluster();
   undo(() => cluster.stop(0));

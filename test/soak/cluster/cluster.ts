@@ -11,6 +11,7 @@ const HOST = '127.0.0.1';
 export class Cluster {
   readonly replicas: Replica[] = [];
   private readonly networks = new Map<string, Network>();
+  private stopped = false;
 
   /** Starts all replicas; what has begun is known to {@link stop} even if this fails. */
   async start(databaseUrl: string, options: ChaosOptions, recorder: Recorder): Promise<void> {
@@ -32,7 +33,7 @@ export class Cluster {
       };
       this.replicas.push(new Replica({ name, agent, policy, url: `http://${HOST}:${port}`, env }, recorder));
     }
-    await Promise.all(this.replicas.map((replica) => replica.start()));
+    if (!this.stopped) await Promise.all(this.replicas.map((replica) => replica.start()));
   }
 
   replica(name: string): Replica {
@@ -55,6 +56,7 @@ export class Cluster {
   }
 
   async stop(graceMs: number): Promise<(number | null)[]> {
+    this.stopped = true;
     const codes = await Promise.all(this.replicas.map((replica) => replica.stop(graceMs)));
     for (const network of this.networks.values()) network.stop();
     return codes;

@@ -10,14 +10,16 @@ import { stablePort } from './stable-port.js';
 
 const HOST = '127.0.0.1';
 
-/** No fsync: the operating system lives, so that files are whole even after an immediate stop of the server. */
+/**
+ * No fsync: the operating system lives, so that files are whole even after an immediate stop of the server. What is
+ * committed must be written all the same (no synchronous_commit = off): else that stop loses it.
+ */
 const SETTINGS = {
   listen_addresses: HOST,
   unix_socket_directories: '',
   max_connections: '300',
   fsync: 'off',
   full_page_writes: 'off',
-  synchronous_commit: 'off',
 };
 
 /** A PostgreSQL of the run's own, which can be stopped, started again on the same files, and frozen. */

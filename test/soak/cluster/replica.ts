@@ -45,10 +45,6 @@ export class Replica {
     return this.settings.name;
   }
 
-  get pid(): number {
-    return this.child?.pid ?? -1;
-  }
-
   /** Resolves when it serves. */
   ready(): Promise<void> {
     return this.serving;
