@@ -1,3 +1,5 @@
+import { createWriteStream } from 'node:fs';
+import { once } from 'node:events';
 import type { Json } from './recording.js';
 
 export interface TaskRow {
@@ -71,4 +73,16 @@ export interface Dump {
     readonly amount: number;
   }[];
   readonly audit: readonly AuditRow[];
+}
+
+/** A JSON line for each row: as one text it would be too long for a long run. */
+export async function writeDump(path: string, dump: Dump): Promise<void> {
+  const file = createWriteStream(path);
+  for (const [table, rows] of Object.entries(dump) as [string, readonly object[]][]) {
+    for (const row of rows) {
+      if (!file.write(`${JSON.stringify({ table, ...row })}\n`)) await once(file, 'drain');
+    }
+  }
+  file.end();
+  await once(file, 'close');
 }

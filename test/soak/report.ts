@@ -1,6 +1,6 @@
 import { appendFile } from 'node:fs/promises';
 import type { AuditRow, Dump } from './dump.js';
-import { historyOf } from './checker/history.js';
+import { type History, historyOf } from './checker/history.js';
 import type { Violation } from './checker/violation.js';
 import type { ChaosOptions } from './options.js';
 import type { Line } from './recording.js';
@@ -51,13 +51,17 @@ export const inWords = (counts: Readonly<Record<string, number>>): string =>
 
 const HISTORY_LINES = 120;
 
+/** The shortest of so many histories is short enough. */
+const CONSIDERED = 20;
+
 /** The violations, and all that is known of the one task among them of which the least is known. */
 export function violationReport(violations: readonly Violation[], lines: readonly Line[], dump: Dump): string[] {
   const said = violations.slice(0, 50).map(({ invariant, taskId, text }) => {
     return `VIOLATION ${invariant}${taskId === undefined ? '' : ` task ${taskId}`}: ${text}`;
   });
-  const concerned = [...new Set(violations.flatMap(({ taskId }) => taskId ?? []))].slice(0, 200);
-  const histories = concerned.map((taskId) => historyLines(taskId, lines, dump));
+  const concerned = [...new Set(violations.flatMap(({ taskId }) => taskId ?? []))].slice(0, CONSIDERED);
+  const history = historyOf(lines, dump, TIMES);
+  const histories = concerned.map((taskId) => historyLines(taskId, history));
   const shortest = histories.sort((a, b) => a.length - b.length)[0] ?? [];
   const more = violations.length > said.length ? [`… and ${violations.length - said.length} more`] : [];
   const left =
@@ -73,8 +77,8 @@ export function violationReport(violations: readonly Violation[], lines: readonl
 }
 
 /** In the order of time: what clients saw of a task, what was written of it, and what happened to the cluster. */
-function historyLines(taskId: string, lines: readonly Line[], dump: Dump): string[] {
-  const history = historyOf(lines, dump, TIMES);
+function historyLines(taskId: string, history: History): string[] {
+  const { lines, dump } = history;
   const task = history.tasks.get(taskId);
   const calls = new Set(
     history.calls.flatMap(({ request, answer, events }) => {
@@ -89,8 +93,8 @@ function historyLines(taskId: string, lines: readonly Line[], dump: Dump): strin
   };
   const own = lines.filter(about).map(({ at, ...line }) => ({ at, text: JSON.stringify(line) }));
   const written = (task?.audit ?? []).map((row) => ({ at: row.at, text: auditText(row, task!.log.events) }));
-  const first = Math.min(...own.map(({ at }) => at), ...written.map(({ at }) => at));
-  const last = Math.max(...own.map(({ at }) => at), ...written.map(({ at }) => at));
+  const times = [...own, ...written].map(({ at }) => at);
+  const [first, last] = [Math.min(...times), Math.max(...times)];
   const around = lines
     .filter((line) => ['fault', 'process', 'outage'].includes(line.kind) && line.at >= first && line.at <= last)
     .map(({ at, ...line }) => ({ at, text: JSON.stringify(line) }));

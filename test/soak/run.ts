@@ -1,11 +1,10 @@
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Observer } from './audit/observer.js';
 import { check } from './checker/check.js';
 import type { Violation } from './checker/violation.js';
 import { Cluster } from './cluster/cluster.js';
 import { DatabaseServer } from './cluster/database-server.js';
-import type { Dump } from './dump.js';
+import { type Dump, writeDump } from './dump.js';
 import { Injector } from './faults/injector.js';
 import { scheduleOf } from './faults/schedule.js';
 import type { ChaosOptions } from './options.js';
@@ -81,7 +80,7 @@ export async function run(
   await observer.stop();
   await recorder.close();
 
-  await writeFile(join(folder, 'dump.json'), JSON.stringify(dump));
+  await writeDump(join(folder, 'dump.jsonl'), dump);
   const lines = await readRecording(recordingPath);
   const crashes = cluster.replicas.flatMap((replica) => replica.crashes);
   const unclean = codes.flatMap((code, at) =>

@@ -149,3 +149,12 @@ export function greenRun(): Run {
   };
   return structuredClone({ lines: recorded(), dump }) as Run;
 }
+
+/** What somebody does to a run in which all was well, and what has to be found then. */
+export type Seeded = readonly [what: string, invariant: string, text: RegExp, spoil: (run: Run) => void];
+
+export function removeFirst<T>(from: T[], which: (item: T) => boolean): void {
+  const at = from.findIndex(which);
+  if (at < 0) throw new Error('There is nothing to remove');
+  from.splice(at, 1);
+}
