@@ -14,6 +14,8 @@ export interface ChaosOptions {
   readonly faults: readonly string[];
   /** A file to which the run appends its row of the table. */
   readonly summary: string | undefined;
+  /** How many users there are for each replica. */
+  readonly users: number;
   /** How long the second attempt of a turn waits, in ms. */
   readonly backoff: number;
   /** How long to wait for quiet at most, in seconds. */
@@ -27,7 +29,7 @@ export interface ChaosOptions {
 }
 
 export const USAGE =
-  'npm run chaos -- [--seconds N] [--seed S] [--replicas N] [--agents N] [--pace N] [--faults a,b] [--backoff MS] [--quiet N] ' +
+  'npm run chaos -- [--seconds N] [--seed S] [--replicas N] [--agents N] [--pace N] [--faults a,b] [--users N] [--backoff MS] [--quiet N] ' +
   '[--summary FILE] [--keep] [--schedule-only]';
 
 /** @throws {Error} one line, for arguments that cannot be used. */
@@ -43,6 +45,7 @@ export function readOptions(args: readonly string[]): ChaosOptions {
       faults: { type: 'string', default: '' },
       summary: { type: 'string' },
       library: { type: 'string' },
+      users: { type: 'string', default: '3' },
       backoff: { type: 'string', default: String(TIMES.backoff) },
       quiet: { type: 'string', default: '90' },
       keep: { type: 'boolean', default: false },
@@ -59,6 +62,7 @@ export function readOptions(args: readonly string[]): ChaosOptions {
     faults: values.faults.split(',').filter((name) => name !== ''),
     summary: values.summary,
     library: values.library,
+    users: whole('users', values.users, 1, 100),
     backoff: whole('backoff', values.backoff, 1, 60_000),
     quiet: whole('quiet', values.quiet, 1, 3_600),
     keep: values.keep,

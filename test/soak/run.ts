@@ -18,8 +18,6 @@ import { FaultClients } from './workload/fault-clients.js';
 import { PushReceivers } from './workload/push-receivers.js';
 import { Workload } from './workload/workload.js';
 
-const ACTORS_PER_REPLICA = 3;
-
 const LOOK_MS = 250;
 
 /** A graceful end of a replica: its drain, and what it takes to close. */
@@ -64,7 +62,7 @@ export async function run(
 
   const random = new Random(options.seed).fork();
   const workload = new Workload();
-  workload.start(random.fork(), clients, receivers, ACTORS_PER_REPLICA * options.replicas);
+  workload.start(random.fork(), clients, receivers, options.users * options.replicas);
   const errors: string[] = [];
   const stage = { cluster, database, observer, clients: new FaultClients(random.fork(), clients) };
   const injector = new Injector(stage, recorder, (error) => errors.push(String(error)));
@@ -76,7 +74,7 @@ export async function run(
   const quietMs = await untilQuiet(observer, options.quiet * 1000);
   tell(`quiet after ${Math.round(quietMs)} ms`);
   const dump = await observer.dump();
-  const codes = await cluster.stop(STOP_MS);
+  const codes = await cluster.stop(Math.min(STOP_MS, options.quiet * 1000));
   await observer.stop();
   await recorder.close();
 

@@ -75,7 +75,7 @@ export class A2AClusterLifecycle
   /** Drains while the transports still serve, renewals go on, and streams are told how their turns end. */
   async onModuleDestroy(): Promise<void> {
     const server: unknown = this.parts.adapterHost.httpAdapter?.getHttpServer?.();
-    if (server instanceof Server) letConnectionsEnd(server);
+    if (server instanceof Server) letConnectionsEnd(server as Server);
     await this.parts.runner.drain(() => this.parts.watch.runOnce());
     racePoint('shutdown.drained');
   }

@@ -13,6 +13,9 @@ const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'];
 const BOOT_MS = 30_000;
 const AGAIN_MS = 300;
 
+/** For an end in order, the database away for a while included. */
+const END_MS = 45_000;
+
 /** What a replica is made of, whatever process it currently is. */
 export interface ReplicaSettings {
   readonly name: string;
@@ -66,7 +69,12 @@ export class Replica {
     const ended = once(child, 'exit');
     this.expected = true;
     child.kill(signal);
+    const timer = setTimeout(() => {
+      this.crashes.push(`replica ${this.name} had not ended ${END_MS} ms after ${signal}`);
+      child.kill('SIGKILL');
+    }, END_MS);
     await ended;
+    clearTimeout(timer);
     await this.serving;
   }
 

@@ -15,8 +15,11 @@ export interface Mutation {
   readonly breaks: readonly string[];
 }
 
-/** Commits that arrive after their lease was claimed, and before the next attempt has said anything. */
-const LATE_COMMITS = ['--seconds', '20', '--pace', '6', '--faults', 'network-black-hole', '--backoff', '1500'];
+/** Commits that arrive after their lease was claimed, and before the next attempt has said anything, which waits long. */
+const LATE_COMMITS = [
+  ...['--seconds', '30', '--pace', '6', '--faults', 'network-black-hole'],
+  ...['--replicas', '3', '--users', '6', '--backoff', '2500'],
+];
 
 /** Whole replicas that die, whatever the fault is about. */
 const DEATHS = ['--seconds', '8', '--pace', '3', '--faults', 'kill,freeze'];
