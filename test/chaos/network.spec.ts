@@ -1,7 +1,7 @@
 import { cancel, send } from '../helpers/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { backends, LISTENING, STATEMENTS, terminateBackends } from '../helpers/sessions.js';
+import { backends, LISTENING, SENT, terminateBackends } from '../helpers/sessions.js';
 import { expectEnded, expectFollowed, readLog, recoveryOf, type TaskLog, userMessages } from '../helpers/task-log.js';
 import { TcpProxy } from '../helpers/tcp-proxy.js';
 import { eventually } from '../helpers/wait.js';
@@ -110,7 +110,7 @@ describe('Replicas and their network', () => {
   it('O17 a follow-up that was looked up before another turn and admitted after it sees what that one did', async () => {
     const { a, b } = cluster;
     const { id } = await send(b.client, 'stream 2 1\nask one?');
-    const trap = await proxy.trap(STATEMENTS.admission);
+    const trap = await proxy.trap(SENT.admission);
     const late = send(a.client, 'stream 3 1', { taskId: id });
     await trap.caught;
     await send(b.client, 'stream 4 1\nask two?', { taskId: id });
@@ -149,7 +149,7 @@ describe('Replicas and their network', () => {
   it('O34 a release of A that arrives after B has acquired leaves B’s lease alone', async () => {
     const { a, b, c } = cluster;
     const { id } = await send(b.client, 'ask go on?');
-    const trap = await proxy.trap(STATEMENTS.release);
+    const trap = await proxy.trap(SENT.release);
     const turn = Recording.send(a.client, 'auth', { taskId: id });
     await trap.caught;
     // A gives up waiting for the answer and releases once more; the first release is still on its way.
@@ -176,15 +176,15 @@ describe('Replicas and their network', () => {
       await watcher.task();
       const sender = Recording.send(a.client, 'stream 3 500', { taskId: id });
       await sender.task();
-      const trap = await proxy.trap(STATEMENTS.append);
+      const trap = await proxy.trap(SENT.append);
       await trap.caught;
       const { version } = await log(id);
       if (how === 'done') {
-        await proxy.swallow('toClient', { sent: STATEMENTS.append });
-        await proxy.pass('toServer', { sent: STATEMENTS.append });
+        await proxy.swallow('toClient', { sent: SENT.append });
+        await proxy.pass('toServer', { sent: SENT.append });
         await eventually(async () => (await log(id)).version > version);
       }
-      expect(await proxy.cut({ sent: STATEMENTS.append })).toBeGreaterThan(0);
+      expect(await proxy.cut({ sent: SENT.append })).toBeGreaterThan(0);
 
       const stored = await sender.finished().then(() => log(id));
       expectEnded(stored, 'COMPLETED');
@@ -195,7 +195,7 @@ describe('Replicas and their network', () => {
 
   it.each([
     ['before it has begun', 'BEGIN ISOLATION LEVEL'],
-    ['between its statements', STATEMENTS.decision],
+    ['between its statements', SENT.decision],
     ['before its COMMIT', COMMIT],
   ])('O60 A freezes in an admission, %s: others go on within the bound, it leaves no trace', async (_when, text) => {
     const { a, b } = cluster;
@@ -218,7 +218,7 @@ describe('Replicas and their network', () => {
   });
 
   it.each([
-    ['with a commit of events on its way', STATEMENTS.append, 'stream 3 300'],
+    ['with a commit of events on its way', SENT.append, 'stream 3 300'],
     ['in a transaction that has locked its lease', COMMIT, 'work 60'],
   ])('O56 O60 A freezes %s: FAILED within the bound, what arrives late is refused', async (_when, text, script) => {
     const { a, b, c } = cluster;

@@ -1,3 +1,4 @@
+import { statementName } from '../../libs/a2a-cluster/src/database/prepared-statements.js';
 import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
 import { appendStatement, decideStatement, lockStatement } from '../../libs/a2a-cluster/src/tasks/task-statements.js';
 import { onCleanUp } from './clean-up.js';
@@ -28,6 +29,14 @@ export const STATEMENTS = {
   /** Drops a lease without an event. */
   release: releaseStatement(TABLES),
   renewal: renewStatement(TABLES),
+};
+
+/** What is on a connection whenever one of them is sent: the name of one that is prepared, whose text goes along once. */
+export const SENT = {
+  admission: statementName(STATEMENTS.admission),
+  decision: statementName(STATEMENTS.decision),
+  append: [false, true].map((endsTurn) => statementName(appendStatement(TABLES, { fenced: true, endsTurn }))),
+  release: STATEMENTS.release,
 };
 
 /** What the connection that listens for wake-ups may have sent last. */

@@ -18,14 +18,17 @@ export type Flow =
 
 export type Direction = 'toServer' | 'toClient';
 
+/** One text, or one of several. */
+export type AnyText = string | readonly string[];
+
 export type Command =
   /** For the connections on which the client has ever sent the text; without one for all, new ones included. */
-  | { do: 'flow'; flow: Flow; directions: Direction[]; sent?: string }
+  | { do: 'flow'; flow: Flow; directions: Direction[]; sent?: AnyText }
   /** Ends them with a reset on both sides. */
-  | { do: 'cut'; sent?: string }
+  | { do: 'cut'; sent?: AnyText }
   /** The next chunk that holds the text, and what the client sends after it on its connection, is held. */
-  | { do: 'trap'; text: string }
-  | { do: 'count'; sent?: string };
+  | { do: 'trap'; text: AnyText; name: string }
+  | { do: 'count'; sent?: AnyText };
 
 export type Answer = { id: number; count: number } | { trapped: string } | { port: number };
 
@@ -34,7 +37,8 @@ const REMEMBERED = 64 * 1024;
 
 const [host = '', port = ''] = process.argv.slice(2);
 const links = new Set<Link>();
-const traps = new Set<string>();
+/** By name. */
+const traps = new Map<string, AnyText>();
 let initial: Record<Direction, Flow> = { toServer: { kind: 'pass' }, toClient: { kind: 'pass' } };
 
 /** One direction of a connection: a queue between two sockets. */
@@ -99,8 +103,8 @@ class Link {
     client.on('close', () => this.server.destroyed && links.delete(this));
   }
 
-  hasSent(text: string | undefined): boolean {
-    return text === undefined || this.head.includes(text) || this.tail.includes(text);
+  hasSent(text: AnyText | undefined): boolean {
+    return text === undefined || holds(this.head, text) || holds(this.tail, text);
   }
 
   set(direction: Direction, flow: Flow): void {
@@ -116,19 +120,23 @@ class Link {
     const text = chunk.toString('latin1');
     if (this.head.length < REMEMBERED) this.head += text;
     this.tail = (this.tail + text).slice(-REMEMBERED);
-    for (const trap of traps) {
-      if (!text.includes(trap)) continue;
-      traps.delete(trap);
+    for (const [name, wanted] of traps) {
+      if (!holds(text, wanted)) continue;
+      traps.delete(name);
       this.set('toServer', { kind: 'hold' });
-      say({ trapped: trap });
+      say({ trapped: name });
     }
     this.pipes.toServer.push(chunk);
   }
 }
 
+function holds(sent: string, text: AnyText): boolean {
+  return [text].flat().some((one) => sent.includes(one));
+}
+
 function obey(command: Command): number {
   if (command.do === 'trap') {
-    traps.add(command.text);
+    traps.set(command.name, command.text);
     return 0;
   }
   const chosen = [...links].filter((link) => link.hasSent(command.sent));

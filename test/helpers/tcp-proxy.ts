@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { transform } from '@swc/core';
 import { onCleanUp } from './clean-up.js';
-import type { Answer, Command, Direction, Flow } from './tcp-proxy.process.js';
+import type { AnyText, Answer, Command, Direction, Flow } from './tcp-proxy.process.js';
 import { Deferred, within } from './wait.js';
 
 const ENTRY = fileURLToPath(new URL('./tcp-proxy.process.ts', import.meta.url));
@@ -14,7 +14,7 @@ const BOTH: Direction[] = ['toServer', 'toClient'];
 
 /** The connections on which the client has ever sent this text; all, new ones included, where none is given. */
 export interface ConnectionSet {
-  sent?: string;
+  sent?: AnyText;
 }
 
 /**
@@ -107,14 +107,15 @@ export class TcpProxy {
   }
 
   /**
-   * Holds the next statement that contains `text`, and what follows on its connection, before the server sees it.
+   * Holds the next statement that contains the text, and what follows on its connection, before the server sees it.
    * {@link heal} lets it go. Resolves when the trap is set; `caught` when something is in it.
    */
-  async trap(text: string): Promise<{ caught: Promise<void> }> {
+  async trap(text: AnyText): Promise<{ caught: Promise<void> }> {
     const trap = new Deferred();
-    this.traps.set(text, trap);
-    await this.command({ do: 'trap', text });
-    const caught = within(trap.promise, 10_000, `a statement comes that contains ${text}`);
+    const name = randomUUID();
+    this.traps.set(name, trap);
+    await this.command({ do: 'trap', text, name });
+    const caught = within(trap.promise, 10_000, `a statement comes that contains ${[text].flat().join(' or ')}`);
     caught.catch(() => undefined); // a test that fails before it awaits this has said why
     return { caught };
   }

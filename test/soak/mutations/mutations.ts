@@ -55,12 +55,12 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: TASK_STORE,
-        from: 'const fenced = generation !== undefined;\n        const statement = sql.appendStatement',
+        from: 'const fenced = generation !== undefined;\n        const statement = this.prepared.append',
         to:
           'const fenced = generation !== undefined && !endsTurn;\n' +
           '        if (generation !== undefined && endsTurn)\n' +
           "            await executor.query('DELETE FROM a2a_task_leases WHERE generation = $1', [generation]);\n" +
-          '        const statement = sql.appendStatement',
+          '        const statement = this.prepared.append',
       },
     ],
   },

@@ -2,9 +2,12 @@ import { createHash } from 'node:crypto';
 import type { QueryConfig } from 'pg';
 import { isPreparedRefusal } from './database-errors.js';
 
+/** A hash of the text, so that one name never stands for two statements, whoever shares a connection. */
+export const statementName = (text: string): string =>
+  `a2a_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`;
+
 /**
- * Statements that each connection parses and plans once instead of at every call. Names are hashes of the text, so that
- * one name never stands for two statements, whoever shares a connection.
+ * Statements that each connection parses and plans once instead of at every call.
  *
  * Only for statements that find their rows by keys: PostgreSQL makes one plan of them for all parameters, without looking
  * at their values.
@@ -15,7 +18,7 @@ export class PreparedStatements {
 
   /** From now on this text is prepared. Returns it. */
   add(text: string): string {
-    this.names.set(text, `a2a_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`);
+    this.names.set(text, statementName(text));
     return text;
   }
 
