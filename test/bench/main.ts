@@ -31,8 +31,11 @@ async function main(): Promise<void> {
 
 async function run(workloads: readonly Workload[]): Promise<BenchResult> {
   const environment = await BenchEnvironment.start(tell);
-  // Ctrl-C reaches PostgreSQL as well; what is left to do is to remove its folder.
-  const interrupted = (): void => void environment.stop().finally(() => process.exit(130));
+  const interrupted = (): void => {
+    // From here on everything fails for want of the server.
+    process.on('uncaughtException', () => undefined);
+    void environment.stop().finally(() => process.exit(130));
+  };
   process.once('SIGINT', interrupted);
   process.once('SIGTERM', interrupted);
   try {

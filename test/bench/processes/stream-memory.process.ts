@@ -4,7 +4,7 @@ import { answerParent, liveHeapMB } from './run-process.js';
 
 export type StreamMemory = { length: number; peakLiveMB: number }[];
 
-const SAMPLE_MS = 25;
+const SAMPLE_MS = 100;
 
 interface Input {
   url: string;

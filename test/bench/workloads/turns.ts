@@ -7,8 +7,8 @@ import type { Contender } from '../measurements.js';
 import { interleaved } from '../rounds.js';
 import type { Workload } from '../workload.js';
 
-const ROUNDS = 7;
-const TURNS = 1_500;
+const ROUNDS = 5;
+const TURNS = 1_000;
 const AT_ONCE = 64;
 
 /** W1: what a turn of three commits costs, under load. */
