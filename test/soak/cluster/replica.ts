@@ -9,8 +9,11 @@ const ENTRY = createRequire(import.meta.url).resolve('a2a-cluster-sample/dist/ma
 const PRELOAD = new URL('./replica.preload.js', import.meta.url).href;
 const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'];
 
-/** A boot takes 1.5 s of a core; a database that is away is waited for by starting anew. */
-const BOOT_MS = 30_000;
+/**
+ * A boot takes 1.5 s of a core, of which a busy machine gives little: a limit that is too short boots for ever. A database
+ * that is away ends the process by itself, and is waited for by starting anew.
+ */
+const BOOT_MS = 180_000;
 const AGAIN_MS = 300;
 
 /** For an end in order, the database away for a while included. */

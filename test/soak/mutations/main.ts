@@ -18,7 +18,9 @@ let interrupted = false;
 
 interface Verdict {
   readonly code: number | null;
-  /** From the moment at which all replicas served. */
+  /** Whether all replicas came to serve; without that the run says nothing. */
+  readonly served: boolean;
+  /** From that moment on. */
   readonly tookMs: number;
   /** The invariants that were found broken, and how often. */
   readonly broken: Readonly<Record<string, number>>;
@@ -52,14 +54,15 @@ async function chaos(replacements: readonly Replacement[], args: readonly string
     // What was found is said here; nobody reads the recordings of broken libraries.
     const [, folder] = /the recording is in (\S+)/.exec(text) ?? [];
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
-    return { code, tookMs: performance.now() - (servesAt ?? begunAt), broken, output };
+    return { code, served: servesAt !== undefined, tookMs: performance.now() - (servesAt ?? begunAt), broken, output };
   } finally {
     current = undefined;
     await library.remove();
   }
 }
 
-const describe = ({ tookMs, broken }: Verdict): string => {
+const describe = ({ served, tookMs, broken }: Verdict): string => {
+  if (!served) return 'its replicas did not come to serve';
   const names = Object.entries(broken).map(([name, count]) => `${name} ${count}`);
   return `${(tookMs / 1000).toFixed(0)} s, ${names.length > 0 ? names.join(', ') : 'nothing found'}`;
 };
