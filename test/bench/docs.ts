@@ -18,6 +18,7 @@ export async function updateDocs({ machine, workloads }: BenchResult): Promise<v
     'Medians of the rounds, with the smallest and the largest:',
     markdownTable(MEASURE_HEAD, workloads.flatMap(measureRows), [3, 4, 5]),
     titles,
+    '![Medians of the workloads, with the range of the rounds](performance.svg)',
   ].join('\n\n');
   const document = await readFile(DOCUMENT, 'utf8');
   await writeFile(DOCUMENT, replaceMarkedSection(document, 'bench', tables));
