@@ -24,12 +24,11 @@ const SETTINGS = {
 
 /** A PostgreSQL of the run's own, which can be stopped, started again on the same files, and frozen. */
 export class DatabaseServer {
-  private readonly output: string[] = [];
-
   private constructor(
     private readonly server: EmbeddedPostgres,
     private readonly folder: string,
     readonly url: string,
+    private readonly output: readonly string[],
   ) {}
 
   static async start(): Promise<DatabaseServer> {
@@ -46,7 +45,7 @@ export class DatabaseServer {
       onError: (error) => output.push(String(error)),
     });
     const url = `postgres://postgres:${password}@${HOST}:${port}/postgres`;
-    const started = new DatabaseServer(server, folder, url);
+    const started = new DatabaseServer(server, folder, url, output);
     try {
       await server.initialise();
       await server.start();
