@@ -1,11 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { RacePoint } from '../../libs/a2a-cluster/src/race-points/race-points.js';
-import { onCleanUp } from './clean-up.js';
+import { ArmingFile } from './arming-file.js';
 import type { ReplicaEnvironment, ReplicaProcess } from './replica-process.js';
-import { eventually } from './wait.js';
 
 const PRELOAD = new URL('./race-points.preload.mjs', import.meta.url).href;
 
@@ -14,15 +9,11 @@ export type RaceSignal = 'SIGKILL' | 'SIGSTOP';
 
 /** A replica that can be made to send itself a signal when it passes a given point of the library's code. */
 export class RacePoints {
-  private readonly file = join(tmpdir(), `race-points-${randomUUID()}`);
-
-  constructor() {
-    onCleanUp(() => rmSync(this.file, { force: true }));
-  }
+  private readonly file = new ArmingFile('race-points');
 
   /** What the replica has to be started with. */
   get environment(): ReplicaEnvironment {
-    return { NODE_OPTIONS: `--import ${PRELOAD}`, RACE_POINTS_FILE: this.file };
+    return { NODE_OPTIONS: `--import ${PRELOAD}`, RACE_POINTS_FILE: this.file.path };
   }
 
   /**
@@ -35,14 +26,10 @@ export class RacePoints {
     signal: RaceSignal,
     { skip = 0, timeoutMs = 10_000 } = {},
   ): Promise<{ hit: () => Promise<void> }> {
-    const count = (what: string): number => replica.output.filter((line) => line === `race-points: ${what}`).length;
-    const what = `${signal} at ${point}`;
-    const [armings, hits] = [count('armed'), count(what)];
-    writeFileSync(this.file, JSON.stringify({ point, signal, skip }));
-    await replica.kill('SIGUSR2');
-    await eventually(() => count('armed') > armings, { timeoutMs });
+    const orders = JSON.stringify({ point, signal, skip });
+    const passed = await this.file.arm(replica, orders, `${signal} at ${point}`, timeoutMs);
     const hit = async (): Promise<void> => {
-      await eventually(() => count(what) > hits, { timeoutMs }).catch((cause: unknown) => {
+      await passed().catch((cause: unknown) => {
         throw new Error(`Replica ${replica.name} did not pass ${point}`, { cause });
       });
     };

@@ -1,17 +1,14 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { onCleanUp } from './clean-up.js';
+import { inheritedEnvironment, SAMPLE_ENTRY } from './sample.js';
 import { Deferred, eventually, within } from './wait.js';
 
-/** What the run's global set-up has made of the build, or the build itself. */
-const ENTRY = process.env.A2A_TEST_REPLICA ?? createRequire(import.meta.url).resolve('a2a-cluster-sample/dist/main.js');
 const ATTEMPTS = 3;
-const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'];
 
 /** Environment of a replica as in the README: `DATABASE_URL`, `A2A_TTL_MS`, … */
 export type ReplicaEnvironment = Record<string, string | number>;
@@ -77,8 +74,8 @@ export class ReplicaProcess {
 
   /** Starts a replica that may well refuse to start, and returns at once: then see `exited` and `output`. */
   static spawn(name: string, env: ReplicaEnvironment): ReplicaProcess {
-    if (!existsSync(ENTRY)) throw new Error(`${ENTRY} is missing: run npm run build`);
-    const child = spawn(process.execPath, [ENTRY], {
+    if (!existsSync(SAMPLE_ENTRY)) throw new Error(`${SAMPLE_ENTRY} is missing: run npm run build`);
+    const child = spawn(process.execPath, [SAMPLE_ENTRY], {
       env: { ...inheritedEnvironment(), PORT: '0', REPLICA: name, ...asStrings(env) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -162,11 +159,6 @@ export async function startReplicas<const Names extends readonly string[]>(
   return replicas as { -readonly [Index in keyof Names]: ReplicaProcess };
 }
 
-/** Little of our own environment: Jest's NODE_OPTIONS, or somebody's DATABASE_URL, are not for a replica under test. */
-function inheritedEnvironment(): Record<string, string> {
-  return Object.fromEntries(INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
-}
-
 function asStrings(env: ReplicaEnvironment): Record<string, string> {
   return Object.fromEntries(Object.entries(env).map(([name, value]) => [name, String(value)]));
 }
@@ -176,7 +168,7 @@ function listForSweep(pid: number | undefined): () => void {
   const runDir = process.env.A2A_TEST_RUN_DIR;
   if (!runDir || pid === undefined) return () => undefined;
   const listed = join(runDir, 'pids', String(pid));
-  writeFileSync(listed, ENTRY);
+  writeFileSync(listed, SAMPLE_ENTRY);
   return () => rmSync(listed, { force: true });
 }
 

@@ -1,27 +1,20 @@
-import { randomUUID } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { onCleanUp } from './clean-up.js';
+import { ArmingFile } from './arming-file.js';
 import type { ReplicaEnvironment, ReplicaProcess } from './replica-process.js';
-import { eventually } from './wait.js';
 
 const PRELOAD = new URL('./sql-points.preload.mjs', import.meta.url).href;
 
 /** A replica that can be made to stand still (SIGSTOP) before a given statement, and without some of its guards. */
 export class SqlPoints {
-  private readonly file = join(tmpdir(), `sql-points-${randomUUID()}`);
+  private readonly file = new ArmingFile('sql-points');
 
   /** @param rewrites what is replaced in every statement, to take a guard away */
-  constructor(private readonly rewrites: [pattern: string, replacement: string][] = []) {
-    onCleanUp(() => rmSync(this.file, { force: true }));
-  }
+  constructor(private readonly rewrites: [pattern: string, replacement: string][] = []) {}
 
   /** What the replica has to be started with. */
   get environment(): ReplicaEnvironment {
     return {
       NODE_OPTIONS: `--import ${PRELOAD}`,
-      SQL_POINTS_FILE: this.file,
+      SQL_POINTS_FILE: this.file.path,
       SQL_POINTS_REWRITES: JSON.stringify(this.rewrites),
     };
   }
@@ -31,11 +24,6 @@ export class SqlPoints {
    * still. What is returned waits for that.
    */
   async arm(replica: ReplicaProcess, pattern: string, timeoutMs: number): Promise<{ paused: () => Promise<boolean> }> {
-    const count = (what: string): number => replica.output.filter((line) => line === `sql-points: ${what}`).length;
-    const [armings, pauses] = [count('armed'), count('paused')];
-    writeFileSync(this.file, pattern);
-    await replica.kill('SIGUSR2');
-    await eventually(() => count('armed') > armings, { timeoutMs });
-    return { paused: () => eventually(() => count('paused') > pauses, { timeoutMs }) };
+    return { paused: await this.file.arm(replica, pattern, 'paused', timeoutMs) };
   }
 }

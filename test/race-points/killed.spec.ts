@@ -1,26 +1,4 @@
-import { CASES, titleOf } from './cases.js';
-import { printOutcomes } from './outcomes.js';
-import { type Pass, startPass, WHOLE_PASS_MS } from './pass.js';
+import { testPass } from './pass.suite.js';
 
 /** A replica is killed at every race point; those that live go on, and the contract holds. */
-describe('Killed at a race point', () => {
-  let pass: Pass;
-
-  // The cases are worked off in lanes beside each other; each test waits for its own.
-  beforeAll(() => {
-    pass = startPass((lane, it) => lane.kill(it));
-  });
-
-  afterAll(async () => {
-    await printOutcomes('killed', pass.outcomes);
-    await pass.stop();
-  }, WHOLE_PASS_MS);
-
-  it.each(CASES.map((it) => [titleOf(it), it] as const))(
-    '%s',
-    async (_title, it) => {
-      await pass.outcomes.get(it);
-    },
-    WHOLE_PASS_MS,
-  );
-});
+describe('Killed at a race point', () => testPass('killed', (lane, it) => lane.kill(it)));

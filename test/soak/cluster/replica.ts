@@ -1,13 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
+import { inheritedEnvironment, SAMPLE_ENTRY } from '../../helpers/sample.js';
 import type { Recorder } from '../recorder.js';
 import type { FromReplica, ToReplica } from './replica.preload.js';
 
-const ENTRY = createRequire(import.meta.url).resolve('a2a-cluster-sample/dist/main.js');
 const PRELOAD = new URL('./replica.preload.js', import.meta.url).href;
-const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'];
 
 /**
  * A boot takes 1.5 s of a core, of which a busy machine gives little: a limit that is too short boots for ever. A database
@@ -111,8 +109,8 @@ export class Replica {
   /** Whether the process came to serve. */
   private async spawn(): Promise<boolean> {
     const { name, agent, policy, env } = this.settings;
-    const child = spawn(process.execPath, ['--import', PRELOAD, ENTRY], {
-      env: { ...inherited(), REPLICA: name, PGAPPNAME: `replica ${name}`, ...env },
+    const child = spawn(process.execPath, ['--import', PRELOAD, SAMPLE_ENTRY], {
+      env: { ...inheritedEnvironment(), REPLICA: name, PGAPPNAME: `replica ${name}`, ...env },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       detached: true, // Ctrl-C is for the run, which then ends its replicas itself
     });
@@ -154,7 +152,3 @@ export class Replica {
 
 const isAlive = (child: ChildProcess | undefined): child is ChildProcess =>
   child?.exitCode === null && child.signalCode === null;
-
-function inherited(): Record<string, string> {
-  return Object.fromEntries(INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
-}
