@@ -1,10 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import { pruneEffectsStatement } from '../../libs/a2a-cluster/src/effects/effect-statements.js';
 import { claimStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
 import { countStatement, listStatement } from '../../libs/a2a-cluster/src/tasks/list-statements.js';
 import { pruneEventsStatement, pruneTasksStatement } from '../../libs/a2a-cluster/src/tasks/prune-statements.js';
 import {
+  createStatement,
   findByNoStatement,
   findStatement,
+  lockStatement,
   overdueStatement,
   readEventsStatement,
 } from '../../libs/a2a-cluster/src/tasks/task-statements.js';
@@ -108,6 +111,45 @@ describe('Plans of statements over many tasks', () => {
     expect(found).toEqual(statements.map(([what]) => [what, []]));
     // The check would see one: nothing indexes when a task was made.
     expect(await scanned('SELECT FROM a2a_tasks WHERE created_at < $1', ['2026-01-01'])).toEqual(['a2a_tasks']);
+  });
+
+  it('find one task among all of its owner by its id, whatever is known of the tables', async () => {
+    const { tables } = cluster.replica();
+    await cluster.db.query('ALTER TABLE a2a_tasks SET (autovacuum_enabled = false)');
+    // Of indexes that cost the same the planner takes the one made last, which after a restore may be any.
+    await cluster.db.query('CREATE INDEX made_last ON a2a_tasks (tenant, owner, agent)');
+    await cluster.db.query(
+      `INSERT INTO a2a_tasks (tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
+                              snapshot, snapshot_version)
+       SELECT '', 'o7', 't' || n, 'default', 'c7', 'TASK_STATE_WORKING', clock_timestamp(), 1, 1, '{}', 1
+         FROM generate_series(1, 5000) AS n`,
+    );
+    const scope = ['', 'o7', 't7'];
+    const made = [
+      ...scope,
+      'default',
+      'c7',
+      'TASK_STATE_WORKING',
+      1,
+      '{}',
+      ['{}'],
+      randomUUID(),
+      'message',
+      'hash',
+      1_000,
+    ];
+    const statements: [string, string, unknown[]][] = [
+      ['a look', findStatement(tables), [...scope, 'default']],
+      ['its lock', lockStatement(tables), [...scope, 'default']],
+      ['its claim', claimStatement(tables), ['default', 'h', 1_000, 1, ...scope, null, true]],
+      ['one that is there', createStatement(tables, { leased: false, receipted: true, pushed: false }), made],
+    ];
+    const touched: [string, number][] = [];
+    for (const [what, sql, params] of statements) touched.push([what, await pages(sql, params)]);
+    expect(touched.filter(([, count]) => count > 20)).toEqual([]);
+    await cluster.db.query('DROP INDEX made_last');
+    await cluster.db.query('TRUNCATE a2a_tasks');
+    await cluster.db.query('ALTER TABLE a2a_tasks RESET (autovacuum_enabled)');
   });
 
   it('prune at the same cost however much was pruned before', async () => {

@@ -1,4 +1,5 @@
 import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
+import { isTask } from '../database/task-scope.js';
 
 /** The tables that the lease statements name. */
 export interface LeaseTables {
@@ -36,7 +37,7 @@ export const claimStatement = ({ tasks, leases, effects }: LeaseTables): string 
       FROM ${leases} AS f
      WHERE agent = $1 AND expires_at <= clock_timestamp()
        AND ($7::text IS NULL
-            OR task_no = (SELECT k.task_no FROM ${tasks} AS k WHERE k.tenant = $5 AND k.owner = $6 AND k.task_id = $7))
+            OR task_no = (SELECT k.task_no FROM ${tasks} AS k WHERE ${isTask('k', { tenant: '$5', owner: '$6', taskId: '$7' })}))
        AND ($8::integer IS NULL OR cancel_requested_at IS NOT NULL OR kind = 'cancel'
             OR attempt + (holder IS NOT NULL)::integer > $8
             OR EXISTS (SELECT FROM ${tasks} AS k

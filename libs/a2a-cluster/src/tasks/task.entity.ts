@@ -6,7 +6,7 @@ import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
  * it. Written by the statements of `task-statements.ts` only: `save()` would not check the version.
  */
 @Entity({ name: 'a2a_tasks' })
-@Unique(['tenant', 'owner', 'taskId'])
+@Unique(['taskId', 'tenant', 'owner'])
 @Index(['tenant', 'owner', 'agent', 'stateSince', 'taskNo'])
 @Index(['tenant', 'owner', 'agent', 'contextId', 'stateSince', 'taskNo'])
 @Index(['tenant', 'owner', 'agent', 'state', 'stateSince', 'taskNo'])
