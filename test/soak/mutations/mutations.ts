@@ -43,8 +43,8 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: STATEMENTS,
-        from: 'WHERE generation = $8 AND task_no = $1 AND (SELECT count(*) FROM t) = 1 FOR KEY SHARE',
-        to: 'WHERE $8::bigint > 0 AND task_no = $1 AND (SELECT count(*) FROM t) = 1 FOR KEY SHARE',
+        from: 'fenced ? `generation = $8 AND ${ofTask}`',
+        to: 'fenced ? `$8::bigint > 0 AND ${ofTask}`',
       },
     ],
   },
@@ -110,8 +110,8 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: STATEMENTS,
-        from: 'AND state NOT IN ${TERMINAL_LIST}\n       FOR UPDATE\n  ), ${fenced',
-        to: 'FOR UPDATE\n  ), ${fenced',
+        from: 'AND state NOT IN ${TERMINAL_LIST}\n       FOR UPDATE\n  ), ${leaseOfCommit(',
+        to: 'FOR UPDATE\n  ), ${leaseOfCommit(',
       },
       {
         file: TASK_STORE,

@@ -3,7 +3,6 @@ import { rememberStatement, repeatedStatement } from './receipt-statements.js';
 import * as sql from './task-statements.js';
 
 type CreateVariant = Parameters<typeof sql.createStatement>[1];
-type AppendVariant = Parameters<typeof sql.appendStatement>[1];
 
 /** The statements of turns, each made once and prepared: they find their rows by keys, and run many times a second. */
 export class PreparedTaskStatements {
@@ -38,7 +37,7 @@ export class PreparedTaskStatements {
     return this.creates[createIndex(variant)]!;
   }
 
-  append(variant: AppendVariant): string {
+  append(variant: sql.AppendVariant): string {
     return this.appends[appendIndex(variant)]!;
   }
 }
@@ -46,7 +45,7 @@ export class PreparedTaskStatements {
 const createIndex = ({ leased, receipted, pushed }: CreateVariant): number =>
   Number(leased) + 2 * Number(receipted) + 4 * Number(pushed);
 
-const appendIndex = ({ fenced, endsTurn }: AppendVariant): number => Number(fenced) + 2 * Number(endsTurn);
+const appendIndex = ({ fenced, endsTurn }: sql.AppendVariant): number => Number(fenced) + 2 * Number(endsTurn);
 
 const bit = (index: number, at: number): boolean => ((index >> at) & 1) === 1;
 

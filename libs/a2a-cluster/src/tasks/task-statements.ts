@@ -125,31 +125,27 @@ export const createStatement = (
   SELECT task_no AS "taskNo"${leased ? ', (SELECT generation FROM l) AS generation' : ''} FROM t`;
 };
 
+/** Which commit: of a writer under a lease or of none, and whether with it the turn ends. */
+export interface AppendVariant {
+  fenced: boolean;
+  endsTurn: boolean;
+}
+
 /**
  * I3, I4: every later commit. The task row is locked under the version that the writer knows and only while the task
- * has not ended, then the lease under the
- * writer's generation with FOR KEY SHARE (stops a claim, lets a renewal pass), and every write hangs on both: a stale
- * version or a stale lease writes nothing at all. The lease goes with the event that ends the turn (I2).
+ * has not ended, then the lease under the writer's generation, and every write hangs on both: a stale version or a stale
+ * lease writes nothing at all. The lease is locked with FOR KEY SHARE (stops a claim, lets a renewal pass); the commit
+ * that ends the turn takes it away (I2).
  * $1 task_no, $2 expected version, $3 events, $4 commit id, $5 state or null, $6 state_version or null,
  * $7 snapshot or null; fenced: $8 generation.
  */
-export const appendStatement = (
-  { tasks, events, leases }: TaskTables,
-  { fenced, endsTurn }: { fenced: boolean; endsTurn: boolean },
-): string => `
+export const appendStatement = ({ tasks, events, leases }: TaskTables, variant: AppendVariant): string => `
   WITH t AS MATERIALIZED (
     SELECT task_no FROM ${tasks}
      WHERE task_no = $1 AND version = $2
        AND state NOT IN ${TERMINAL_LIST}
        FOR UPDATE
-  ), ${
-    fenced
-      ? `l AS MATERIALIZED (
-    SELECT task_no FROM ${leases}
-     WHERE generation = $8 AND task_no = $1 AND (SELECT count(*) FROM t) = 1 FOR KEY SHARE
-  ), `
-      : ''
-  }u AS (
+  ), ${leaseOfCommit(leases, variant)}u AS (
     UPDATE ${tasks} AS k
        SET version = k.version + cardinality($3::text[]),
            state = coalesce($5, k.state),
@@ -159,21 +155,29 @@ export const appendStatement = (
            snapshot_version = CASE WHEN $7::text IS NULL THEN k.snapshot_version
                                    ELSE k.version + cardinality($3::text[]) END,
            updated_at = clock_timestamp()
-      FROM ${fenced ? 'l' : 't'} AS held
-     WHERE k.task_no = held.task_no
+     WHERE k.task_no = (SELECT task_no FROM ${variant.fenced ? 'l' : 't'})
     RETURNING k.task_no, k.version
   ), e AS (
     INSERT INTO ${events} (task_no, version, event, commit_id)
     SELECT u.task_no, $2 + n.ordinal, n.event, $4::uuid
       FROM u, unnest($3::text[]) WITH ORDINALITY AS n(event, ordinal)
-  )${
-    endsTurn
-      ? `, d AS (
-    DELETE FROM ${leases} AS x USING u WHERE x.task_no = u.task_no${fenced ? ' AND x.generation = $8' : ''}
-  )`
-      : ''
-  }
+  )
   SELECT version FROM u`;
+
+/** The lease as part of a commit, behind the task's lock: its number comes from there. */
+function leaseOfCommit(leases: string, { fenced, endsTurn }: AppendVariant): string {
+  const ofTask = `task_no = (SELECT task_no FROM t)`;
+  const its = fenced ? `generation = $8 AND ${ofTask}` : ofTask;
+  if (endsTurn) {
+    return `l AS (
+    DELETE FROM ${leases} WHERE ${its} RETURNING task_no
+  ), `;
+  }
+  if (!fenced) return '';
+  return `l AS MATERIALIZED (
+    SELECT task_no FROM ${leases} WHERE ${its} FOR KEY SHARE
+  ), `;
+}
 
 /** The lease of a follow-up or of a cancel turn, in the transaction that admits it. Columns as in `createStatement`. */
 export const acquireStatement = ({ leases }: TaskTables): string => `
