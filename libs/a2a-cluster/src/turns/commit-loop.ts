@@ -15,6 +15,7 @@ import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
 import type { MessageReceipt, PushReceiver, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { Deferred } from './deferred.js';
+import { GATHERED_BYTES, Gathering } from './gathering.js';
 
 /** A snapshot is renewed once the log behind it is as long as it is, and not before this. */
 const MIN_TAIL_BYTES = 64 * 1024;
@@ -87,6 +88,7 @@ export class CommitLoop {
   private closed = false;
   private refusal: LeaseLostError | undefined;
   private firstTriedAt: number | undefined;
+  private readonly gathering = new Gathering();
 
   /** Bytes of events that wait to be stored. */
   queuedBytes = 0;
@@ -149,12 +151,14 @@ export class CommitLoop {
       const state = stateSetBy(queued.event);
       if (state === undefined) continue;
       this.published = state;
+      this.gathering.hurry();
       if (isTerminal(state) || (endsTurn(state) && !this.canceling)) {
         this.endQueued = true;
         this.sealed.resolve();
         break;
       }
     }
+    if (this.queuedBytes > GATHERED_BYTES) this.gathering.hurry();
     if (this.queue.length > 0 && !this.isPumping) this.pumping = this.pump();
     return true;
   }
@@ -170,6 +174,7 @@ export class CommitLoop {
   /** Takes no more events; what is queued is still stored. */
   close(): void {
     this.closed = true;
+    this.gathering.hurry();
   }
 
   /** Refuses everything from here on, queued events included. */
@@ -180,12 +185,16 @@ export class CommitLoop {
     this.queuedBytes = 0;
     this.first.reject(refusal);
     this.sealed.resolve();
+    this.gathering.hurry();
     this.lease.refused(refusal);
   }
 
   /** Waits until all that is queued is stored. */
   async drained(): Promise<void> {
-    while (this.isPumping) await this.pumping;
+    while (this.isPumping) {
+      this.gathering.hurry();
+      await this.pumping;
+    }
     if (this.refusal) throw this.refusal;
   }
 
@@ -209,8 +218,14 @@ export class CommitLoop {
   private async pump(): Promise<void> {
     this.isPumping = true;
     while (this.queue.length > 0 && !this.refusal) {
+      const more = this.gathering.wait();
+      if (more) {
+        await more;
+        continue;
+      }
       const batch = this.queue;
       this.queue = [];
+      this.gathering.sent();
       try {
         await this.commit(batch);
       } catch (error) {
@@ -223,6 +238,7 @@ export class CommitLoop {
     }
     // In the same step as the last look at the queue: an event that comes now starts the loop again.
     this.isPumping = false;
+    this.gathering.idle();
   }
 
   private async commit(batch: Queued[]): Promise<void> {

@@ -1,0 +1,90 @@
+import { jest } from '@jest/globals';
+import { useCluster } from './cluster.fixture.js';
+import { artifact, COMPLETED, status, WORKING } from './events.fixture.js';
+
+const GATHERING_MS = 10;
+
+describe('Chunks that follow each other fast', () => {
+  const cluster = useCluster();
+
+  // The replica's clock stands still, so that nothing waits long enough by itself.
+  const stopClock = () =>
+    jest.useFakeTimers({
+      doNotFake: [
+        ...(['Date', 'hrtime', 'nextTick', 'queueMicrotask', 'setImmediate', 'clearImmediate'] as const),
+        ...(['setInterval', 'clearInterval'] as const),
+      ],
+    });
+
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  /** The versions that each commit has stored, in their order. */
+  const commitsOf = async (taskNo: number): Promise<number[][]> => {
+    const rows = await cluster.db.query<{ versions: number[] }>(
+      `SELECT array_agg(version ORDER BY version) AS versions FROM a2a_task_events
+        WHERE task_no = $1 GROUP BY commit_id ORDER BY min(version)`,
+      [taskNo],
+    );
+    return rows.map(({ versions }) => versions);
+  };
+
+  /** A turn that has just committed: version 2. */
+  async function justCommitted() {
+    const running = await cluster.replica().working();
+    stopClock();
+    running.loop.add(status(running.scope, WORKING));
+    await running.turn.flush();
+    return running;
+  }
+
+  it('are stored in one commit, ten milliseconds after the last one', async () => {
+    const { scope, loop, taskNo } = await justCommitted();
+    for (const id of ['a', 'b', 'c']) loop.add(artifact(scope, id));
+    jest.advanceTimersByTime(GATHERING_MS - 1);
+    expect(loop.key?.version).toBe(2);
+    expect(await commitsOf(taskNo)).toEqual([[1], [2]]);
+    jest.advanceTimersByTime(1);
+    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3, 4, 5]]);
+  });
+
+  it('wait no longer once a flush waits for them', async () => {
+    const { scope, loop, turn, taskNo } = await justCommitted();
+    loop.add(artifact(scope, 'a'));
+    await turn.flush();
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
+  });
+
+  it('wait no longer for one flush that comes while a commit is under way', async () => {
+    const { scope, loop, turn, taskNo } = await justCommitted();
+    loop.add(status(scope, WORKING));
+    loop.add(artifact(scope, 'a'));
+    await turn.flush();
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4]]);
+  });
+
+  it('go with a state that follows them, which waits for nothing', async () => {
+    const { scope, loop, turn, taskNo } = await justCommitted();
+    loop.add(artifact(scope, 'a'));
+    loop.add(status(scope, COMPLETED));
+    await turn.ended.promise;
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3, 4]]);
+  });
+
+  it('go at once where they are many bytes', async () => {
+    const { scope, loop, taskNo } = await justCommitted();
+    loop.add(artifact(scope, 'a', 'x'.repeat(100_000)));
+    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
+  });
+
+  it('are no matter for a chunk that comes later than that', async () => {
+    const { scope, loop, taskNo } = await justCommitted();
+    jest.advanceTimersByTime(GATHERING_MS);
+    loop.add(artifact(scope, 'a'));
+    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
+  });
+});
