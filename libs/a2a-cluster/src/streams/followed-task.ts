@@ -6,6 +6,12 @@ const MAX_RING_BYTES = 1024 * 1024;
 /** Reads a page of the log from the database. */
 export type PageReader = (afterVersion: number) => Promise<VersionedTaskEvent[]>;
 
+/** How much was known of a task when its log was read. */
+interface Look {
+  wakeups: number;
+  version: number;
+}
+
 /**
  * What the followers of one task on this replica share: the recent events, the news that there may be more, and one
  * read of the database where several of them stand at the same version.
@@ -13,12 +19,12 @@ export type PageReader = (afterVersion: number) => Promise<VersionedTaskEvent[]>
 export class FollowedTask {
   followers = 0;
   deleted = false;
-  /** Counts the wake-ups: a follower that has read since the last one has nothing to look for. */
-  wakeups = 0;
+  /** Counts the wake-ups: each may be about events that this replica has not seen. */
+  private wakeups = 0;
   private ring: VersionedTaskEvent[] = [];
   private ringBytes = 0;
   private readonly waiting = new Set<() => void>();
-  private readonly reads = new Map<number, { wakeups: number; page: Promise<VersionedTaskEvent[]> }>();
+  private readonly reads = new Map<number, { look: Look; page: Promise<VersionedTaskEvent[]> }>();
 
   /** The highest version this replica has seen of the task. */
   knownVersion = 0;
@@ -29,9 +35,30 @@ export class FollowedTask {
    */
   wokenVersion = 0;
 
-  /** There may be something new. */
+  /** There may be something new, somewhere. */
   wake(): void {
     this.wakeups += 1;
+    this.resume();
+  }
+
+  /** This replica has committed these: whoever stands before them need not ask the database. */
+  committed(events: readonly VersionedTaskEvent[]): void {
+    this.remember(events);
+    this.wokenVersion = Math.max(this.wokenVersion, events.at(-1)?.version ?? 0);
+    this.resume();
+  }
+
+  /** To be taken before the log is read. */
+  look(): Look {
+    return { wakeups: this.wakeups, version: this.knownVersion };
+  }
+
+  /** Whether somebody at this version, who read the log at the last look, has a reason to read it again. */
+  hasNews(cursor: number, last: Look | undefined): boolean {
+    return last?.wakeups !== this.wakeups || this.knownVersion > Math.max(cursor, last.version);
+  }
+
+  private resume(): void {
     for (const resume of this.waiting) resume();
     this.waiting.clear();
   }
@@ -60,13 +87,13 @@ export class FollowedTask {
   /** A page of the log from the database, shared by the followers that stand at this version. */
   read(afterVersion: number, reader: PageReader): Promise<VersionedTaskEvent[]> {
     const running = this.reads.get(afterVersion);
-    // One that began before the last wake-up may have missed what that was about.
-    if (running?.wakeups === this.wakeups) return running.page;
+    // One that began before the last news may have missed them.
+    if (running && !this.hasNews(0, running.look)) return running.page;
     const page = reader(afterVersion).then((events) => {
       this.remember(events);
       return events;
     });
-    const entry = { wakeups: this.wakeups, page };
+    const entry = { look: this.look(), page };
     this.reads.set(afterVersion, entry);
     const forget = (): void => {
       if (this.reads.get(afterVersion) === entry) this.reads.delete(afterVersion);

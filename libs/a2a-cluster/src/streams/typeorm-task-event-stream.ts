@@ -57,7 +57,7 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     const [stop, unlink] = either(signal, this.closing.signal);
     const task = this.enter(taskNo);
     let cursor = fromVersion;
-    let read = -1; // how many wake-ups had come when the database was last asked
+    let last: ReturnType<FollowedTask['look']> | undefined;
     let until = Infinity;
     try {
       while (!signal.aborted) {
@@ -66,14 +66,14 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
         if (cursor >= until) return;
         let events = task.recent(cursor);
         if (events.length === 0) {
-          if (read === task.wakeups) {
+          if (!task.hasNews(cursor, last)) {
             if (task.deleted || this.closed.aborted) return;
             await untilWakeup(task, stop);
             continue;
           }
-          read = task.wakeups;
+          last = task.look();
           events = await this.page(task, taskNo, cursor, stop);
-          if (isFullPage(events, PAGE_EVENTS)) read = -1; // there may be more behind a full page
+          if (isFullPage(events, PAGE_EVENTS)) last = undefined; // there may be more behind a full page
         }
         for (const event of events) {
           yield event;
@@ -89,12 +89,7 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
   }
 
   override committed(taskNo: number, events: readonly VersionedTaskEvent[]): void {
-    const task = this.followed.get(taskNo);
-    if (task) {
-      task.remember(events);
-      task.wokenVersion = Math.max(task.wokenVersion, events.at(-1)?.version ?? 0);
-      task.wake();
-    }
+    this.followed.get(taskNo)?.committed(events);
     racePoint('fan-out.after');
     this.channel?.send(taskNo);
     for (const listener of this.commitListeners) listener(taskNo);
