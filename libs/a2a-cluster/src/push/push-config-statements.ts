@@ -37,7 +37,7 @@ export const deleteStatement = ({ pushConfigs }: PushTables): string => `
 /**
  * Receivers alone, SKIP LOCKED: two dispatchers never get the same one. One that has been told the end of its task is
  * due at 'infinity', where the index leaves it alone.
- * $1 agent, $2 limit, $3 ms, $4 whether those whose last try failed, $5 whether those come first
+ * $1 agent, $2 limit, $3 ms, $4 whether those whose last try failed, or null for all, $5 whether those come first
  * that were never claimed: a dispatcher that takes turns lets neither many new ones nor many old ones hold up the others.
  */
 export const claimStatement = ({ tasks, pushConfigs }: PushTables): string => `
@@ -45,7 +45,8 @@ export const claimStatement = ({ tasks, pushConfigs }: PushTables): string => `
     SELECT p.task_no, p.config_id
       FROM ${pushConfigs} AS p JOIN ${tasks} AS t ON t.task_no = p.task_no
      WHERE p.failed IS NULL AND (p.claimed_until IS NULL OR p.claimed_until <= (SELECT clock_timestamp()))
-       AND t.agent = $1 AND p.delivered_version < t.version AND (p.attempts > 0) = $4
+       AND t.agent = $1 AND p.delivered_version < t.version
+       AND ($4::boolean IS NULL OR (p.attempts > 0) = $4)
      ORDER BY (p.claimed_until IS NULL) = $5 DESC, p.claimed_until
      LIMIT $2
        FOR UPDATE OF p SKIP LOCKED

@@ -39,6 +39,9 @@ const GATHER_MS = 50;
 /** For how long after the last sign of a receiver wake-ups are heeded, in ms: an app without any is not asked for. */
 const ACTIVE_MS = 60_000;
 
+/** While wake-ups are not heeded, the database is asked at every so many polls. */
+const IDLE_POLLS = 2;
+
 /** Deliveries of one kind: those to receivers that took their last notification, or the retries. */
 interface Lane {
   running: number;
@@ -69,6 +72,7 @@ export class PushDispatcher {
   private round: Promise<void> | undefined;
   private gathering: NodeJS.Timeout | undefined;
   private activeUntil = 0;
+  private idlePolls = 0;
 
   constructor(
     private readonly configs: PushConfigStore,
@@ -79,7 +83,7 @@ export class PushDispatcher {
     poller: Poller,
   ) {
     setMaxListeners(0, this.stopping.signal);
-    poller.register(() => this.claimDue());
+    poller.register(() => this.poll());
     stream.onWakeup(() => this.wake());
     stream.onCommitted(() => this.wake());
   }
@@ -105,8 +109,18 @@ export class PushDispatcher {
     this.client.close();
   }
 
+  private async poll(): Promise<void> {
+    if (!this.isActive && this.idlePolls++ % IDLE_POLLS !== 0) return;
+    await this.claimDue();
+  }
+
+  /** There was a sign of a receiver not long ago. */
+  private get isActive(): boolean {
+    return performance.now() < this.activeUntil;
+  }
+
   private wake(): void {
-    if (this.gathering || this.stopping.signal.aborted || performance.now() >= this.activeUntil) return;
+    if (this.gathering || this.stopping.signal.aborted || !this.isActive) return;
     this.gathering = setTimeout(() => {
       this.gathering = undefined;
       void this.claimDue().catch(() => undefined); // the poll looks again, and says so
@@ -119,27 +133,37 @@ export class PushDispatcher {
     return this.round;
   }
 
-  /** By turns, so that many of one kind do not hold up the other, and again if somebody asked meanwhile. */
+  /**
+   * One statement where there is little to do. Then by turns, so that many of one kind do not hold up the other, and again
+   * if somebody asked meanwhile.
+   */
   private async claimAll(): Promise<void> {
-    let more: boolean;
-    do {
+    this.asked = false;
+    let more = this.running.size > 0 || (await this.claim(this.fresh, this.retries));
+    while (more || this.asked) {
       this.asked = false;
       more = await this.claim(this.fresh);
       more = (await this.claim(this.retries)) || more;
-    } while (more || this.asked);
+    }
   }
 
-  /** One batch; true if there may be more. */
-  private async claim(lane: Lane): Promise<boolean> {
-    const limit = this.free(lane);
+  /** One batch for all of the lanes; true if there may be more. */
+  private async claim(...lanes: [Lane] | [Lane, Lane]): Promise<boolean> {
+    const limit = Math.min(...lanes.map((lane) => this.free(lane)));
     if (limit <= 0) return false;
     const claimedAt = performance.now();
-    const [retries, newFirst] = [lane === this.retries, (lane.newFirst = !lane.newFirst)];
+    const [lane] = lanes;
+    const newFirst = (lane.newFirst = !lane.newFirst);
     racePoint('push-claim.before');
-    const claimed = await this.configs.claim({ limit, claimMs: this.claimMs, retries, newFirst });
+    const claimed = await this.configs.claim({
+      ...{ limit, claimMs: this.claimMs, newFirst },
+      ...(lanes.length === 1 && { retries: lane === this.retries }),
+    });
     // Most claims find nothing, and leave nothing.
     if (claimed.length > 0) racePoint('push-claim.after');
-    for (const push of claimed) this.start({ ...push, lane, claimedAt });
+    for (const push of claimed) {
+      this.start({ ...push, lane: push.attempts > 0 ? this.retries : this.fresh, claimedAt });
+    }
     return claimed.length === limit;
   }
 

@@ -44,7 +44,7 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
   }
 
   override async claim({ limit, claimMs, retries, newFirst }: PushClaimRequest): Promise<ClaimedPush[]> {
-    const params = [this.agent, limit, claimMs, retries, newFirst];
+    const params = [this.agent, limit, claimMs, retries ?? null, newFirst];
     const rows = await this.database.query<ClaimedRow>(claimStatement(this.tables), params);
     return rows.map(({ taskNo, config, ...row }) => ({ ...row, taskNo: Number(taskNo), config: decodeConfig(config) }));
   }

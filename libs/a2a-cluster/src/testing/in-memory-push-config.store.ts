@@ -61,7 +61,7 @@ export class InMemoryPushConfigStore extends PushConfigStore {
     const due = [...this.entries.values()]
       .filter(({ failed, dueAt }) => failed === undefined && dueAt <= now)
       .filter(({ taskNo, deliveredVersion }) => deliveredVersion < this.versionOf(taskNo))
-      .filter(({ attempts }) => attempts > 0 === retries)
+      .filter(({ attempts }) => retries === undefined || attempts > 0 === retries)
       .sort((one, other) => later(one) - later(other) || one.dueAt - other.dueAt)
       .slice(0, limit);
     for (const entry of due) {
