@@ -30,10 +30,7 @@ describe('Heartbeats beside everything else', () => {
   });
 
   it('O21 negative control: a commit that locked the lease for itself would stall the heartbeat', async () => {
-    const guard = withoutGuard([
-      '(SELECT task_no FROM t) FOR KEY SHARE',
-      '(SELECT task_no FROM t) FOR SHARE',
-    ]);
+    const guard = withoutGuard(['(SELECT task_no FROM t) FOR KEY SHARE', '(SELECT task_no FROM t) FOR SHARE']);
     const { taskNo, hold, renewing } = await renewalDuringACommit(false, guard.database);
     guard.expectGone();
     await untilBlocked(cluster.db, 2);

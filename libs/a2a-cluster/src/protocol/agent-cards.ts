@@ -22,16 +22,23 @@ export interface AgentEndpoints {
 
 /** What the agent says of itself. */
 export class AgentCards {
+  /** What the agent offers, wherever it is reached. Messages are checked against it, so it is not made for each. */
+  readonly offered: Omit<AgentCard, 'supportedInterfaces'>;
+
   constructor(
     private readonly input: AgentCardInput,
     private readonly extended: AgentCard | ExtendedAgentCardProvider | undefined,
     private readonly sign: AgentCardSignatureGenerator | undefined,
     /** Read when needed: the app's global prefix is set late, and gRPC's port is known once it listens. */
     private readonly endpoints: () => AgentEndpoints,
-  ) {}
+  ) {
+    const capabilities = { streaming: true, pushNotifications: false, extensions: [], ...input.capabilities };
+    this.offered = { ...AgentCard.fromJSON({}), ...input, capabilities };
+  }
 
   async card(): Promise<AgentCard> {
-    const card = completed(this.input, this.endpoints());
+    const supportedInterfaces = reachedAt(this.input.supportedInterfaces, this.endpoints());
+    const card: AgentCard = { ...this.offered, supportedInterfaces };
     return this.sign ? this.sign(card) : card;
   }
 
@@ -45,12 +52,6 @@ export class AgentCards {
     const complete = { ...card, supportedInterfaces: reachedAt(card.supportedInterfaces, this.endpoints()) };
     return this.sign ? this.sign(complete) : complete;
   }
-}
-
-function completed(input: AgentCardInput, endpoints: AgentEndpoints): AgentCard {
-  const card: AgentCard = { ...AgentCard.fromJSON({}), ...input };
-  const capabilities = { streaming: true, pushNotifications: false, extensions: [], ...input.capabilities };
-  return { ...card, capabilities, supportedInterfaces: reachedAt(input.supportedInterfaces, endpoints) };
 }
 
 /** The interfaces that were given, or those that there are; for version 0.3 each once more, where it is served. */

@@ -78,8 +78,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     context: ServerCallContext,
   ): Promise<AgentCard> {
     return this.answer(async () => {
-      const { capabilities } = await this.cards.card();
-      if (!capabilities?.extendedAgentCard) throw new UnsupportedOperationError('The agent has no extended card.');
+      if (!this.cards.offered.capabilities?.extendedAgentCard) throw new UnsupportedOperationError('The agent has no extended card.');
       const card = await this.cards.extendedCard(context);
       if (!card) throw new ExtendedAgentCardNotConfiguredError();
       return card;
@@ -97,7 +96,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
 
   sendMessageStream(params: SendMessageRequest, context: ServerCallContext): AsyncGenerator<StreamResponse, void> {
     return this.answerStream(async function* (this: ClusterRequestHandler, gone) {
-      await this.requireStreaming();
+      this.requireStreaming();
       const turn = await this.begin(params, context);
       for await (const response of this.answers.streamed(turn, gone)) {
         if (response.payload?.$case !== 'task') yield response;
@@ -132,7 +131,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
 
   resubscribe(params: SubscribeToTaskRequest, context: ServerCallContext): AsyncGenerator<StreamResponse, void> {
     return this.answerStream(async function* (this: ClusterRequestHandler, gone) {
-      await this.requireStreaming();
+      this.requireStreaming();
       const { task, taskNo, version } = await this.require(params.id, context);
       const state = task.status?.state ?? 0;
       if (isTerminal(state)) {
@@ -189,16 +188,16 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   }
 
   private async requireForPush(taskId: string, context: ServerCallContext): Promise<StoredTask> {
-    await this.push.requireSupport();
+    this.push.requireSupport();
     return this.require(taskId, context);
   }
 
   /** Checks a message and starts its turn. */
   private async begin(params: SendMessageRequest, context: ServerCallContext): Promise<TurnExecution | Repetition> {
     const message = requireMessage(params);
-    const card = await this.cards.card();
-    if (this.validateInputModes) requireInputModes(card, message);
-    requireExtensions(card, context);
+    const { offered } = this.cards;
+    if (this.validateInputModes) requireInputModes(offered, message);
+    requireExtensions(offered, context);
     const scope = this.scope(context, message.taskId || randomUUID());
     const receipt = receiptOf(message, this.messageIdWindowMs);
     if (receipt && !message.taskId) {
@@ -215,7 +214,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       ...params,
       message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },
     };
-    const push = await this.receiverOf(params, scope.taskId, context);
+    const push = this.receiverOf(params, scope.taskId, context);
     const turn = { scope, contextId, callContext: context, request, receipt, push, task, referenceTasks: references };
     const execution = outsideAnswer(() => this.runner.start(turn));
     if (push) void execution.opened.promise.then(() => this.push.registered()).catch(() => undefined);
@@ -223,14 +222,14 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   }
 
   /** The push receiver that a message brings with it. */
-  private async receiverOf(
+  private receiverOf(
     { configuration }: SendMessageRequest,
     taskId: string,
     context: ServerCallContext,
-  ): Promise<PushReceiver | undefined> {
+  ): PushReceiver | undefined {
     const given = configuration?.taskPushNotificationConfig;
     if (!given) return undefined;
-    await this.push.requireSupport();
+    this.push.requireSupport();
     const { config, wireVersion } = this.push.registration(given, taskId, context);
     return { configId: config.id, config: encodeConfig(config), wireVersion };
   }
@@ -247,9 +246,8 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     return scope;
   }
 
-  private async requireStreaming(): Promise<void> {
-    const { capabilities } = await this.cards.card();
-    if (!capabilities?.streaming) throw new UnsupportedOperationError('The agent does not stream.');
+  private requireStreaming(): void {
+    if (!this.cards.offered.capabilities?.streaming) throw new UnsupportedOperationError('The agent does not stream.');
   }
 
   private async answer<T>(work: () => Promise<T>): Promise<T> {

@@ -25,9 +25,8 @@ export class PushReceivers {
   ) {}
 
   /** Throws PushNotificationNotSupportedError where the card does not offer it. */
-  async requireSupport(): Promise<void> {
-    const { capabilities } = await this.cards.card();
-    if (!capabilities?.pushNotifications) throw new PushNotificationNotSupportedError();
+  requireSupport(): void {
+    if (!this.cards.offered.capabilities?.pushNotifications) throw new PushNotificationNotSupportedError();
   }
 
   /** A receiver as it will be kept, of a call or of a message's configuration. Throws RequestMalformedError. */

@@ -44,7 +44,7 @@ export function checkScope(tenant: string, owner: string): void {
 }
 
 /** A client that does not know an extension which the card requires would misunderstand the agent. */
-export function requireExtensions(card: AgentCard, context: ServerCallContext): void {
+export function requireExtensions(card: Pick<AgentCard, 'capabilities'>, context: ServerCallContext): void {
   const offered = card.capabilities?.extensions ?? [];
   const requested = new Set(context.requestedExtensions ?? []);
   const missing = offered.filter(({ required, uri }) => required && !requested.has(uri)).map(({ uri }) => uri);
@@ -58,7 +58,7 @@ export function requireExtensions(card: AgentCard, context: ServerCallContext): 
 }
 
 /** Refuses parts in a media type that the card does not name (option `validateInputModes`). */
-export function requireInputModes(card: AgentCard, message: Message): void {
+export function requireInputModes(card: Pick<AgentCard, 'defaultInputModes'>, message: Message): void {
   const modes = card.defaultInputModes;
   if (modes.length === 0) return;
   const odd = message.parts.find(({ mediaType }) => mediaType && !modes.includes(mediaType));
