@@ -78,7 +78,8 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     context: ServerCallContext,
   ): Promise<AgentCard> {
     return this.answer(async () => {
-      if (!this.cards.offered.capabilities?.extendedAgentCard) throw new UnsupportedOperationError('The agent has no extended card.');
+      if (!this.cards.offered.capabilities?.extendedAgentCard)
+        throw new UnsupportedOperationError('The agent has no extended card.');
       const card = await this.cards.extendedCard(context);
       if (!card) throw new ExtendedAgentCardNotConfiguredError();
       return card;
