@@ -1,4 +1,6 @@
 import { jest } from '@jest/globals';
+import { AgentEvent } from '@a2a-js/sdk/server';
+import { FencedEventBus } from '../../libs/a2a-cluster/src/turns/fenced-event-bus.js';
 import { useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, status, WORKING } from './events.fixture.js';
 
@@ -63,6 +65,30 @@ describe('Chunks that follow each other fast', () => {
     loop.add(artifact(scope, 'a'));
     await turn.flush();
     expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4]]);
+  });
+
+  it('do not keep a flush from ending that came before them', async () => {
+    const { scope, loop, turn, taskNo } = await justCommitted();
+    loop.add(artifact(scope, 'a'));
+    let flushed = false;
+    const flush = turn.flush().then(() => (flushed = true));
+    for (let more = 0; more < 50 && !flushed; more += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+      loop.add(artifact(scope, 'b', 'more', true));
+    }
+    await flush;
+    expect(await commitsOf(taskNo)).toHaveLength(3);
+    loop.close();
+    await turn.flush();
+  });
+
+  it('go at once where maxQueuedBytes is near', async () => {
+    const { scope, loop, turn, taskNo } = await justCommitted();
+    const event = artifact(scope, 'a', 'x'.repeat(6_000));
+    if (event.kind !== 'artifactUpdate') throw new Error('not a chunk');
+    new FencedEventBus(turn, 10_000).publish(AgentEvent.artifactUpdate(event.artifactUpdate));
+    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
   });
 
   it('go with a state that follows them, which waits for nothing', async () => {

@@ -76,8 +76,11 @@ const submitted = () => ({
  */
 export class CommitLoop {
   private queue: Queued[] = [];
-  private pumping = Promise.resolve();
   private isPumping = false;
+  /** How many events were queued so far, and how many of them are stored. */
+  private added = 0;
+  private stored = 0;
+  private step = new Deferred<void>();
   private task: Task | undefined;
   private taskNo: number | undefined;
   private generation: number | undefined;
@@ -147,6 +150,7 @@ export class CommitLoop {
       const queued = copyEvent(this.target.restart?.apply(event) ?? event);
       this.task = applyEvent(this.task, queued.event);
       this.queue.push(queued);
+      this.added += 1;
       this.queuedBytes += queued.bytes;
       const state = stateSetBy(queued.event);
       if (state === undefined) continue;
@@ -159,7 +163,7 @@ export class CommitLoop {
       }
     }
     if (this.queuedBytes > GATHERED_BYTES) this.gathering.hurry();
-    if (this.queue.length > 0 && !this.isPumping) this.pumping = this.pump();
+    if (this.queue.length > 0 && !this.isPumping) void this.pump();
     return true;
   }
 
@@ -186,14 +190,22 @@ export class CommitLoop {
     this.first.reject(refusal);
     this.sealed.resolve();
     this.gathering.hurry();
+    this.stepped();
     this.lease.refused(refusal);
   }
 
-  /** Waits until all that is queued is stored. */
+  /** What is queued is not to wait for more. */
+  hurry(): void {
+    this.gathering.hurry();
+  }
+
+  /** Waits until all that is queued by now is stored. */
   async drained(): Promise<void> {
-    while (this.isPumping) {
-      this.gathering.hurry();
-      await this.pumping;
+    const last = this.added;
+    while (this.stored < last && !this.refusal) {
+      const isUnderWay = this.added - this.queue.length >= last;
+      if (!isUnderWay) this.gathering.hurry();
+      await this.step.promise;
     }
     if (this.refusal) throw this.refusal;
   }
@@ -258,6 +270,13 @@ export class CommitLoop {
     const committed: Committed = { taskNo, version: this.version, state, ended: ends ? this.task : undefined };
     this.first.resolve(committed);
     this.onCommitted(committed);
+    this.stored += batch.length;
+    this.stepped();
+  }
+
+  private stepped(): void {
+    this.step.resolve();
+    this.step = new Deferred();
   }
 
   private takeSnapshot(bytes: number): string {

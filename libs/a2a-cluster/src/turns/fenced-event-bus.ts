@@ -34,6 +34,7 @@ export class FencedEventBus implements ExecutionEventBus {
     if (!execution.checkDeadline() || loop.isSealed) return this.drop(event);
     if (event.kind === 'message') this.reply(event.data);
     else if (!loop.add(toTaskEvent(event, execution))) return this.drop(event);
+    if (loop.queuedBytes > this.maxQueuedBytes / 2) loop.hurry();
     if (loop.queuedBytes > this.maxQueuedBytes) {
       execution.defect = new TurnOverflowError(execution.taskId, loop.queuedBytes, this.maxQueuedBytes);
       throw execution.defect;
