@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import type { DataSource } from 'typeorm';
+import { type DataSource, DefaultNamingStrategy, type Table } from 'typeorm';
 import { A2A_CLUSTER_MIGRATIONS } from '../../libs/a2a-cluster/src/a2a-cluster.entities.js';
 import { createTestDatabase, type TestDatabase, type TestDataSourceOptions } from '../helpers/database.js';
 import { createCluster, newScope } from './cluster.fixture.js';
@@ -14,11 +14,19 @@ const TABLES = [
   'a2a_tasks',
 ];
 
+/** Names a constraint after its columns in their order, which TypeORM's own does not. */
+class PlainNames extends DefaultNamingStrategy {
+  override uniqueConstraintName(table: Table | string, columns: string[]): string {
+    return `uq_${(typeof table === 'string' ? table : table.name).split('.').at(-1)}_${columns.join('_')}`;
+  }
+}
+
 const cases: [string, { schema: string; prefix: string; options: TestDataSourceOptions }][] = [
   ['as they are', { schema: 'public', prefix: '', options: {} }],
   ['with an entityPrefix', { schema: 'public', prefix: 'agents_', options: { entityPrefix: 'agents_' } }],
   ['in a schema', { schema: 'Agents', prefix: '', options: { schema: 'Agents' } }],
   ['with both', { schema: 'Agents', prefix: 'x_', options: { schema: 'Agents', entityPrefix: 'x_' } }],
+  ['named in the app’s own way', { schema: 'public', prefix: '', options: { namingStrategy: new PlainNames() } }],
 ];
 
 describe.each(cases)('The library’s tables %s', (_name, { schema, prefix, options }) => {

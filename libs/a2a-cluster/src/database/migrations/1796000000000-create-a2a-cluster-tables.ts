@@ -1,6 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Table } from 'typeorm';
-import { tableNaming } from './table-naming.js';
+import { quoted, tableNaming } from './table-naming.js';
 
 type Columns = ConstructorParameters<typeof Table>[0];
 
@@ -22,13 +22,6 @@ export class CreateA2AClusterTables1796000000000 implements MigrationInterface {
     const named = tableNaming(queryRunner.connection);
     for (const table of [...TABLES].reverse()) await queryRunner.dropTable(named(table.name ?? ''));
   }
-}
-
-function quoted({ connection }: QueryRunner, path: string): string {
-  return path
-    .split('.')
-    .map((part) => connection.driver.escape(part))
-    .join('.');
 }
 
 const TABLES: NonNullable<Columns>[] = [
