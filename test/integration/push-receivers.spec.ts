@@ -6,6 +6,7 @@ import { PushDispatcher } from '../../libs/a2a-cluster/src/push/push-dispatcher.
 import type { PushOptions } from '../../libs/a2a-cluster/src/push/push-options.js';
 import { PushTargetGuard } from '../../libs/a2a-cluster/src/push/push-target.guard.js';
 import { TypeOrmPushConfigStore } from '../../libs/a2a-cluster/src/push/typeorm-push-config-store.js';
+import { InMemoryPushConfigStore } from '../../libs/a2a-cluster/src/testing/in-memory-push-config.store.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import { Deferred, eventually } from '../helpers/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
@@ -134,6 +135,29 @@ describe('Push receivers', () => {
     const given = { deliveredVersion: 1, attempts: 3, againInMs: Infinity, failed: 'down' };
     expect(await store.progress(last!, given)).toBeUndefined();
     expect(await store.claim(CLAIM)).toMatchObject([{ deliveredVersion: 1, attempts: 0 }]);
+  });
+
+  it.each(['TypeORM', 'in-memory'])('are claimed all at once, those that did not fail first (%s)', async (kind) => {
+    const replica = cluster.replica();
+    const [one, other] = [await replica.working(), await replica.working()];
+    const level = new Set<number>();
+    const store =
+      kind === 'TypeORM' ? storeOf(replica) : new InMemoryPushConfigStore((taskNo) => (level.has(taskNo) ? 2 : 1));
+    for (const { taskNo, loop, turn, scope } of [one, other]) {
+      await store.save(taskNo, registration('https://example.com/'));
+      loop.add(artifact(scope, 'a1'));
+      await turn.flush();
+      level.add(taskNo);
+    }
+    const { limit, claimMs, newFirst } = CLAIM;
+    const claimed = await store.claim({ limit, claimMs, newFirst });
+    expect(claimed).toHaveLength(2);
+    const attemptsOf = ({ taskNo }: { taskNo: number }) => (taskNo === one.taskNo ? 1 : 0);
+    for (const it of claimed) {
+      await store.progress(it, { deliveredVersion: 1, attempts: attemptsOf(it), againInMs: -attemptsOf(it) });
+    }
+    const next = async () => (await store.claim({ limit: 1, claimMs, newFirst })).map(({ taskNo }) => taskNo);
+    expect([await next(), await next()]).toEqual([[other.taskNo], [one.taskNo]]);
   });
 
   it('I5 nothing is written for an event: a receiver is one row that is written a few times', async () => {

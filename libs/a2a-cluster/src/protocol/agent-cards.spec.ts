@@ -93,6 +93,18 @@ describe('AgentCards', () => {
     expect((await cards.extendedCard(new ServerCallContext()))?.name).toBe('more, signed');
   });
 
+  test('are signed once each, also by a generator that writes into what it is given', async () => {
+    const sign = (card: AgentCard): Promise<AgentCard> => {
+      card.signatures.push({ protected: 'p', signature: 's', header: undefined });
+      card.capabilities!.streaming = false;
+      return Promise.resolve(card);
+    };
+    const cards = new AgentCards(input, undefined, sign, at('https://x.test'));
+    await cards.card();
+    expect((await cards.card()).signatures).toHaveLength(1);
+    expect(cards.offered.capabilities?.streaming).toBe(true);
+  });
+
   test('show a fixed extended card to authenticated callers only, and ask a function about each', async () => {
     const more = AgentCard.fromJSON({ name: 'more' });
     const cards = new AgentCards(input, more, undefined, at('https://x.test'));

@@ -32,13 +32,13 @@ export class AgentCards {
     /** Read when needed: the app's global prefix is set late, and gRPC's port is known once it listens. */
     private readonly endpoints: () => AgentEndpoints,
   ) {
-    const capabilities = { streaming: true, pushNotifications: false, extensions: [], ...input.capabilities };
-    this.offered = { ...AgentCard.fromJSON({}), ...input, capabilities };
+    this.offered = completed(input);
   }
 
   async card(): Promise<AgentCard> {
     const supportedInterfaces = reachedAt(this.input.supportedInterfaces, this.endpoints());
-    const card: AgentCard = { ...this.offered, supportedInterfaces };
+    // Made anew, since a generator of signatures may well write into what it is given.
+    const card: AgentCard = { ...completed(this.input), supportedInterfaces };
     return this.sign ? this.sign(card) : card;
   }
 
@@ -52,6 +52,11 @@ export class AgentCards {
     const complete = { ...card, supportedInterfaces: reachedAt(card.supportedInterfaces, this.endpoints()) };
     return this.sign ? this.sign(complete) : complete;
   }
+}
+
+function completed(input: AgentCardInput): AgentCard {
+  const capabilities = { streaming: true, pushNotifications: false, extensions: [], ...input.capabilities };
+  return { ...AgentCard.fromJSON({}), ...input, capabilities };
 }
 
 /** The interfaces that were given, or those that there are; for version 0.3 each once more, where it is served. */

@@ -37,8 +37,9 @@ export const deleteStatement = ({ pushConfigs }: PushTables): string => `
 /**
  * Receivers alone, SKIP LOCKED: two dispatchers never get the same one. One that has been told the end of its task is
  * due at 'infinity', where the index leaves it alone.
- * $1 agent, $2 limit, $3 ms, $4 whether those whose last try failed, or null for all, $5 whether those come first
- * that were never claimed: a dispatcher that takes turns lets neither many new ones nor many old ones hold up the others.
+ * $1 agent, $2 limit, $3 ms, $4 whether those whose last try failed, or null for all, those that did not fail first;
+ * $5 whether those come first that were never claimed: a dispatcher that takes turns lets neither many new ones nor many
+ * old ones hold up the others.
  */
 export const claimStatement = ({ tasks, pushConfigs }: PushTables): string => `
   WITH due AS MATERIALIZED (
@@ -47,7 +48,7 @@ export const claimStatement = ({ tasks, pushConfigs }: PushTables): string => `
      WHERE p.failed IS NULL AND (p.claimed_until IS NULL OR p.claimed_until <= (SELECT clock_timestamp()))
        AND t.agent = $1 AND p.delivered_version < t.version
        AND ($4::boolean IS NULL OR (p.attempts > 0) = $4)
-     ORDER BY (p.claimed_until IS NULL) = $5 DESC, p.claimed_until
+     ORDER BY ($4::boolean IS NULL AND p.attempts > 0), (p.claimed_until IS NULL) = $5 DESC, p.claimed_until
      LIMIT $2
        FOR UPDATE OF p SKIP LOCKED
   )

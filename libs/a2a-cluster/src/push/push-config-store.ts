@@ -24,7 +24,7 @@ export interface PushClaimRequest {
   limit: number;
   /** How long they stay claimed, in ms. */
   claimMs: number;
-  /** Only receivers whose last notification was taken (`false`), or not (`true`); all of them where it is not given. */
+  /** Only receivers whose last notification was taken (`false`), or not (`true`); all, those first, where it is not given. */
   retries?: boolean;
   /** Whether those come first that were never told anything, or those that have been. The others come after them. */
   newFirst: boolean;
