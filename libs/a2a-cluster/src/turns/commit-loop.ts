@@ -1,19 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { type Message, type Task, TaskState } from '@a2a-js/sdk';
+import { type Task, TaskState } from '@a2a-js/sdk';
 import { isPassing } from '../database/database-errors.js';
 import { Backoff } from '../database/retry.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
-import type { LeaseRequest } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
-import type { ArtifactRestart } from '../tasks/artifact-restart.js';
 import { beginTask, expandTaskEvent } from '../tasks/expand-task-event.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import type { MessageReceipt, PushReceiver, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import type { VersionedTaskStore } from '../tasks/task-store.js';
+import type { Committed, CommitTarget, LeaseView } from './commit-target.js';
 import { Deferred } from './deferred.js';
 import { GATHERED_BYTES, Gathering } from './gathering.js';
 
@@ -23,43 +22,6 @@ const MIN_TAIL_BYTES = 64 * 1024;
 interface Queued {
   event: TaskEvent;
   bytes: number;
-}
-
-/** What a turn writes to, and under what. */
-export interface CommitTarget {
-  scope: TaskScope;
-  contextId: string;
-  userMessage: Message | undefined;
-  /** The lease that the first commit of a new task brings with it. */
-  lease: LeaseRequest | undefined;
-  /** By what a repetition of the message of a new task is recognised. */
-  receipt: MessageReceipt | undefined;
-  /** A push receiver that came with the message of a new task. */
-  push?: PushReceiver | undefined;
-  /** The task that a follow-up was admitted to. */
-  admitted?: { stored: StoredTask; generation: number | undefined };
-  /** A turn that is run again begins its artifacts anew. */
-  restart?: ArtifactRestart | undefined;
-}
-
-/** What the commit loop asks of the lease, and tells of it. */
-export interface LeaseView {
-  /** Monotonic time until which a write may be tried; for a new task, given when its first commit was first tried. */
-  deadline(firstTriedAt: number): number;
-  /** The first commit of a new task has brought its lease. */
-  acquired(generation: number, sentAt: number): void;
-  /** The turn's events are refused from here on. */
-  refused(refusal: LeaseLostError): void;
-}
-
-/** What a commit has made durable. */
-export interface Committed {
-  taskNo: number;
-  version: number;
-  /** The state that the last status in it set, if it set one. */
-  state: TaskState | undefined;
-  /** The task after it; only where it ended the turn, since more may be queued otherwise. */
-  ended: Task | undefined;
 }
 
 /** A completion that comes after the cancel was known is no longer wanted: COMPLETED does not follow a cancel (O40). */

@@ -10,7 +10,8 @@ import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { copyTask } from '../tasks/task-event.codec.js';
 import { isTerminal, stateName } from '../tasks/task-states.js';
 import type { Admission, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
-import { CommitLoop, type Committed } from './commit-loop.js';
+import { CommitLoop } from './commit-loop.js';
+import type { Committed } from './commit-target.js';
 import type { ContextCodec } from './context-codec.js';
 import type { Admitted, TurnExecution } from './turn-execution.js';
 

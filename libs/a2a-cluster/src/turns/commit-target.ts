@@ -1,0 +1,42 @@
+import type { Message, Task, TaskState } from '@a2a-js/sdk';
+import type { LeaseLostError } from '../errors/lease-lost.error.js';
+import type { LeaseRequest } from '../leases/lease-store.js';
+import type { ArtifactRestart } from '../tasks/artifact-restart.js';
+import type { MessageReceipt, PushReceiver, StoredTask, TaskScope } from '../tasks/task-store.js';
+
+/** What a turn writes to, and under what. */
+export interface CommitTarget {
+  scope: TaskScope;
+  contextId: string;
+  userMessage: Message | undefined;
+  /** The lease that the first commit of a new task brings with it. */
+  lease: LeaseRequest | undefined;
+  /** By what a repetition of the message of a new task is recognised. */
+  receipt: MessageReceipt | undefined;
+  /** A push receiver that came with the message of a new task. */
+  push?: PushReceiver | undefined;
+  /** The task that a follow-up was admitted to. */
+  admitted?: { stored: StoredTask; generation: number | undefined };
+  /** A turn that is run again begins its artifacts anew. */
+  restart?: ArtifactRestart | undefined;
+}
+
+/** What the commit loop asks of the lease, and tells of it. */
+export interface LeaseView {
+  /** Monotonic time until which a write may be tried; for a new task, given when its first commit was first tried. */
+  deadline(firstTriedAt: number): number;
+  /** The first commit of a new task has brought its lease. */
+  acquired(generation: number, sentAt: number): void;
+  /** The turn's events are refused from here on. */
+  refused(refusal: LeaseLostError): void;
+}
+
+/** What a commit has made durable. */
+export interface Committed {
+  taskNo: number;
+  version: number;
+  /** The state that the last status in it set, if it set one. */
+  state: TaskState | undefined;
+  /** The task after it; only where it ended the turn, since more may be queued otherwise. */
+  ended: Task | undefined;
+}
