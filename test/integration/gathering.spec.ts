@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
 import { AgentEvent } from '@a2a-js/sdk/server';
+import type { CommitLoop } from '../../libs/a2a-cluster/src/turns/commit-loop.js';
 import { FencedEventBus } from '../../libs/a2a-cluster/src/turns/fenced-event-bus.js';
 import { useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, status, WORKING } from './events.fixture.js';
@@ -32,6 +33,11 @@ describe('Chunks that follow each other fast', () => {
     return rows.map(({ versions }) => versions);
   };
 
+  /** Waits until something follows version 2, without a timer. */
+  const nextCommit = async (loop: CommitLoop): Promise<void> => {
+    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+  };
+
   /** A turn that has just committed: version 2. */
   async function justCommitted() {
     const running = await cluster.replica().working();
@@ -48,7 +54,7 @@ describe('Chunks that follow each other fast', () => {
     expect(loop.key?.version).toBe(2);
     expect(await commitsOf(taskNo)).toEqual([[1], [2]]);
     jest.advanceTimersByTime(1);
-    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+    await nextCommit(loop);
     expect(await commitsOf(taskNo)).toEqual([[1], [2], [3, 4, 5]]);
   });
 
@@ -87,7 +93,7 @@ describe('Chunks that follow each other fast', () => {
     const event = artifact(scope, 'a', 'x'.repeat(6_000));
     if (event.kind !== 'artifactUpdate') throw new Error('not a chunk');
     new FencedEventBus(turn, 10_000).publish(AgentEvent.artifactUpdate(event.artifactUpdate));
-    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+    await nextCommit(loop);
     expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
   });
 
@@ -102,7 +108,7 @@ describe('Chunks that follow each other fast', () => {
   it('go at once where they are many bytes', async () => {
     const { scope, loop, taskNo } = await justCommitted();
     loop.add(artifact(scope, 'a', 'x'.repeat(100_000)));
-    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+    await nextCommit(loop);
     expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
   });
 
@@ -110,7 +116,7 @@ describe('Chunks that follow each other fast', () => {
     const { scope, loop, taskNo } = await justCommitted();
     jest.advanceTimersByTime(GATHERING_MS);
     loop.add(artifact(scope, 'a'));
-    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+    await nextCommit(loop);
     expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
   });
 });

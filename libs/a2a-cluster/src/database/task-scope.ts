@@ -5,6 +5,9 @@ export interface TaskScope {
   taskId: string;
 }
 
+/** The parameters of a scope in statements that begin with them. */
+export const SCOPE_FIRST: TaskScope = { tenant: '$1', owner: '$2', taskId: '$3' };
+
 /**
  * The row of one task, found by its id alone: tenant and owner are compared in a way that no index serves. Otherwise a
  * planner without statistics may as well take an index of lists and read all tasks of the owner, and a prepared

@@ -23,6 +23,9 @@ export const renewStatement = ({ leases }: LeaseTables): string => `
    WHERE holder = $1 AND generation = ANY($2::bigint[])
   RETURNING generation, cancel_requested_at IS NOT NULL AS "cancelRequested"`;
 
+/** The scope in the parameters of a claim. */
+const CLAIMED_TASK = { tenant: '$5', owner: '$6', taskId: '$7' };
+
 /**
  * I1, I3: lease rows alone, SKIP LOCKED, committed before any task is touched. The row lock re-checks the expiry, so a
  * renewal that came first wins; the new generation fences the last holder out; everything else on the row survives.
@@ -37,7 +40,7 @@ export const claimStatement = ({ tasks, leases, effects }: LeaseTables): string 
       FROM ${leases} AS f
      WHERE agent = $1 AND expires_at <= clock_timestamp()
        AND ($7::text IS NULL
-            OR task_no = (SELECT k.task_no FROM ${tasks} AS k WHERE ${isTask('k', { tenant: '$5', owner: '$6', taskId: '$7' })}))
+            OR task_no = (SELECT k.task_no FROM ${tasks} AS k WHERE ${isTask('k', CLAIMED_TASK)}))
        AND ($8::integer IS NULL OR cancel_requested_at IS NOT NULL OR kind = 'cancel'
             OR attempt + (holder IS NOT NULL)::integer > $8
             OR EXISTS (SELECT FROM ${tasks} AS k

@@ -1,4 +1,4 @@
-import { isTask } from '../database/task-scope.js';
+import { isTask, SCOPE_FIRST } from '../database/task-scope.js';
 
 /** The tables that the receipt statements name. */
 export interface ReceiptTables {
@@ -26,7 +26,7 @@ export const firstReceipt = (tables: ReceiptTables, first: number): string => `r
     INSERT INTO ${tables.receipts} AS r (tenant, owner, agent, message_id, fingerprint, task_no, created_at)
     SELECT $1, $2, $4, $${first}, $${first + 1},
            nextval(pg_get_serial_sequence(${literal(tables.tasks)}, 'task_no')), clock_timestamp()
-     WHERE NOT EXISTS (SELECT FROM ${tables.tasks} AS k WHERE ${isTask('k', { tenant: '$1', owner: '$2', taskId: '$3' })})
+     WHERE NOT EXISTS (SELECT FROM ${tables.tasks} AS k WHERE ${isTask('k', SCOPE_FIRST)})
     ${takeOver(`$${first + 2}`)}
   )`;
 

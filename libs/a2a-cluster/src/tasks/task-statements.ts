@@ -1,4 +1,4 @@
-import { isTask } from '../database/task-scope.js';
+import { isTask, SCOPE_FIRST } from '../database/task-scope.js';
 import { leaseColumns, leaseExpiry } from '../leases/lease-statements.js';
 import { firstReceipt } from './receipt-statements.js';
 import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
@@ -12,9 +12,6 @@ export interface TaskTables {
   receipts: string;
   effects: string;
 }
-
-/** The parameters of a task's scope. */
-const BY_SCOPE = { tenant: '$1', owner: '$2', taskId: '$3' };
 
 /** What a load reads: the snapshot and the tail of the log behind it, in one statement and so at one moment. */
 export const storedTaskColumns = ({ events }: TaskTables, t: string): string => `
@@ -32,7 +29,7 @@ const foundTaskColumns = ({ leases }: TaskTables, t: string): string => `
 export const findStatement = (tables: TaskTables): string => `
   SELECT ${storedTaskColumns(tables, 't')}, ${foundTaskColumns(tables, 't')}
     FROM ${tables.tasks} AS t
-   WHERE ${isTask('t', BY_SCOPE)} AND t.agent = $4`;
+   WHERE ${isTask('t', SCOPE_FIRST)} AND t.agent = $4`;
 
 /** $1 task_no. */
 export const findByNoStatement = (tables: TaskTables): string => `
@@ -47,7 +44,7 @@ export const findByNoStatement = (tables: TaskTables): string => `
  */
 export const lockStatement = ({ tasks }: TaskTables): string => `
   SELECT t.task_no AS "taskNo" FROM ${tasks} AS t
-   WHERE ${isTask('t', BY_SCOPE)} AND t.agent = $4
+   WHERE ${isTask('t', SCOPE_FIRST)} AND t.agent = $4
      FOR UPDATE`;
 
 /** The same by $1 task_no. */

@@ -57,13 +57,13 @@ export class InMemoryPushConfigStore extends PushConfigStore {
 
   override claim({ limit, claimMs, retries, newFirst }: PushClaimRequest): Promise<ClaimedPush[]> {
     const now = Date.now();
-    const failed = ({ attempts }: Entry): number => Number(retries === undefined && attempts > 0);
+    const retried = ({ attempts }: Entry): number => Number(retries === undefined && attempts > 0);
     const later = ({ dueAt }: Entry): number => Number((dueAt === 0) !== newFirst);
     const due = [...this.entries.values()]
       .filter(({ failed, dueAt }) => failed === undefined && dueAt <= now)
       .filter(({ taskNo, deliveredVersion }) => deliveredVersion < this.versionOf(taskNo))
       .filter(({ attempts }) => retries === undefined || attempts > 0 === retries)
-      .sort((a, b) => failed(a) - failed(b) || later(a) - later(b) || a.dueAt - b.dueAt)
+      .sort((a, b) => retried(a) - retried(b) || later(a) - later(b) || a.dueAt - b.dueAt)
       .slice(0, limit);
     for (const entry of due) {
       Object.assign(entry, { dueAt: now + claimMs, claim: ++this.lastClaim, overtaken: undefined });
