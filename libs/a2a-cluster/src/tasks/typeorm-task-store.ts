@@ -4,30 +4,23 @@ import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
-import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import { applyEvent } from './apply-event.js';
 import { expandTaskEvent } from './expand-task-event.js';
-import * as receipts from './receipt-statements.js';
-import { RepeatedLookups } from './repeated-lookups.js';
-import { PAGE_BYTES, stateSetBy, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
-import { decodeEvent, encodeEvent, encodeTask } from './task-event.codec.js';
-import {
-  type DecisionRow,
-  type FoundRow,
-  foundTask,
-  isWaiting,
-  madeLease,
-  stateOfRow,
-  storedTask,
-} from './task-rows.js';
+import { LockedTasks } from './locked-tasks.js';
+import { MessageReceipts } from './message-receipts.js';
+import { pruneReceiptsStatement } from './receipt-statements.js';
+import { TaskCommits } from './task-commits.js';
+import { PAGE_BYTES, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
+import { decodeEvent, encodeTask } from './task-event.codec.js';
+import { type FoundRow, foundTask, isWaiting, madeLease, stateOfRow, storedTask } from './task-rows.js';
 import type { ScopeResolver } from './task-scope.js';
 import { TaskListing } from './task-listing.js';
 import { pruneEventsStatement, pruneTasksStatement } from './prune-statements.js';
 import { PreparedTaskStatements } from './prepared-task-statements.js';
 import * as sql from './task-statements.js';
-import { isInterrupted, isTerminal, stateName } from './task-states.js';
+import { isInterrupted, isTerminal } from './task-states.js';
 import {
   type Admission,
   type AdmitOptions,
@@ -55,7 +48,9 @@ type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
 export class TypeOrmTaskStore extends VersionedTaskStore {
   private readonly listing: TaskListing;
   private readonly prepared: PreparedTaskStatements;
-  private readonly lookups: RepeatedLookups;
+  private readonly receipts: MessageReceipts;
+  private readonly locked: LockedTasks;
+  private readonly commits: TaskCommits;
   /** Which version `load` saw, per call and task: the SDK clones tasks, so the task itself cannot carry it. */
   private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
 
@@ -68,7 +63,9 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   ) {
     super();
     this.prepared = new PreparedTaskStatements(database, tables);
-    this.lookups = new RepeatedLookups(database, tables, agent);
+    this.receipts = new MessageReceipts(database, this.prepared, tables, agent);
+    this.locked = new LockedTasks(this.prepared, tables, agent);
+    this.commits = new TaskCommits(database, this.prepared, this.locked, this.receipts, agent);
     this.listing = new TaskListing(database, tables, agent);
   }
 
@@ -84,93 +81,19 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
-    return this.lookups.find(scope, receipt);
+    return this.receipts.find(scope, receipt);
   }
 
-  override async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
-    const { tenant, owner, taskId } = scope;
-    const { lease, receipt, push, commitId, contextId, snapshot, timeoutMs } = options;
-    const { state, stateVersion } = lastStatus(events, 0);
-    const [made] = await this.database.query<{ taskNo: string; generation?: string }>(
-      this.prepared.create({
-        ...{ leased: lease !== undefined, receipted: receipt !== undefined, pushed: push !== undefined },
-      }),
-      [
-        ...[tenant, owner, taskId, this.agent, contextId, state ?? stateName(0), stateVersion ?? 0],
-        ...[snapshot, events.map(encodeEvent), commitId],
-        ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
-        ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
-        ...(push ? [push.configId, push.config, push.wireVersion] : []),
-      ],
-      timeoutMs,
-    );
-    if (made) {
-      const generation = made.generation === undefined ? undefined : Number(made.generation);
-      return { taskNo: Number(made.taskNo), version: events.length, generation };
-    }
-    return (await this.createdBefore(scope, events, options)) ?? this.create(scope, events, options);
+  override create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
+    return this.commits.create(scope, events, options);
   }
 
-  /**
-   * Not made: by this very commit, whose answer was lost, because the message is a repetition, or the id is taken.
-   * Undefined where nothing of this stands in the way any more.
-   */
-  private createdBefore(
-    scope: TaskScope,
-    events: readonly TaskEvent[],
-    { receipt, lease, commitId, timeoutMs }: CreateOptions,
-  ): Promise<CreatedTask | undefined> {
-    return this.database.transaction(async (tx) => {
-      const row = await this.lockAndRead(tx, scope);
-      if (!row || !(await this.doneVersion(tx, Number(row.taskNo), commitId, 0))) {
-        const first = receipt && (await this.repeated(tx, scope, receipt));
-        if (first !== undefined) throw new MessageRepeatedError(first);
-        // The receipt that stood in the way has run out meanwhile, or its task was deleted.
-        if (!row && receipt) return void (await this.forgetOrphan(tx, scope, receipt));
-        throw new ConcurrentTaskModificationError(scope.taskId, 0);
-      }
-      if (lease && !madeLease(row, lease)) throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
-      const generation = lease ? Number(row.leaseGeneration) : undefined;
-      return { taskNo: Number(row.taskNo), version: events.length, generation };
-    }, timeoutMs);
-  }
-
-  override async append(
-    { taskNo, taskId }: { taskNo: number; taskId: string },
+  override append(
+    task: { taskNo: number; taskId: string },
     events: readonly TaskEvent[],
     options: AppendOptions,
   ): Promise<number> {
-    const version = await this.tryAppend(this.database, taskNo, events, options);
-    if (version !== undefined) return version;
-    return this.database.transaction(async (tx) => {
-      const row = await this.lockAndRead(tx, taskNo);
-      const done = row && (await this.doneVersion(tx, taskNo, options.commitId, options.expectedVersion));
-      if (done) return done;
-      if (!row) throw new LeaseLostError(taskId, 'the task was deleted');
-      if (isTerminal(stateOfRow(row))) throw new LeaseLostError(taskId, `the task has ended as ${row.state}`);
-      if (options.generation !== undefined && Number(row.leaseGeneration) !== options.generation) {
-        throw new LeaseLostError(taskId, 'another replica has claimed or ended it');
-      }
-      throw new ConcurrentTaskModificationError(taskId, options.expectedVersion);
-    }, options.timeoutMs);
-  }
-
-  /** One round trip: all of it, or undefined and nothing. */
-  private async tryAppend(
-    executor: SqlExecutor,
-    taskNo: number,
-    events: readonly TaskEvent[],
-    { expectedVersion, commitId, generation, endsTurn, snapshot, timeoutMs }: AppendOptions,
-  ): Promise<number | undefined> {
-    const { state, stateVersion } = lastStatus(events, expectedVersion);
-    const fenced = generation !== undefined;
-    const statement = this.prepared.append({ fenced, endsTurn });
-    const params = [
-      ...[taskNo, expectedVersion, events.map(encodeEvent), commitId, state ?? null, stateVersion ?? null],
-      ...[snapshot ?? null, ...(fenced ? [generation] : [])],
-    ];
-    const [row] = await executor.query<{ version: number }>(statement, params, timeoutMs);
-    return row?.version;
+    return this.commits.append(task, events, options);
   }
 
   override async admit(
@@ -181,7 +104,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   ): Promise<Admission> {
     racePoint('follow-up.before');
     const admission = await this.database.transaction<Admission>(async (tx) => {
-      const row = await this.lockAndRead(tx, scope);
+      const row = await this.locked.read(tx, scope);
       racePoint('follow-up.locked');
       if (!row) return { outcome: 'unknown' };
       const taskNo = Number(row.taskNo);
@@ -189,11 +112,11 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         // Our COMMIT went through, its answer was lost.
         return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
       }
-      if (again && (await this.doneVersion(tx, taskNo, turnId, 0))) {
+      if (again && (await this.locked.doneVersion(tx, taskNo, turnId, 0))) {
         const stored = storedTask(row);
         return lease ? { outcome: 'lost', stored } : { outcome: 'admitted', generation: undefined, stored };
       }
-      const first = receipt && (await this.repeated(tx, scope, receipt));
+      const first = receipt && (await this.receipts.repeated(tx, scope, receipt));
       if (first !== undefined) return { outcome: 'repeated', taskNo: first };
       const state = stateOfRow(row);
       if (isTerminal(state)) return { outcome: 'terminal', state };
@@ -209,10 +132,10 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       const userMessage = { ...message, contextId: row.contextId, taskId: scope.taskId };
       const event: TaskEvent = { kind: 'userMessage', userMessage };
       const append = { expectedVersion: row.version, commitId: turnId, endsTurn: false };
-      const version = await this.tryAppend(tx, taskNo, [event], append);
+      const version = await this.commits.tryAppend(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(scope.taskId, row.version);
       const generation = lease && (await this.acquire(tx, taskNo, version, lease));
-      if (receipt) await this.remember(tx, scope, receipt, taskNo);
+      if (receipt) await this.receipts.remember(tx, scope, receipt, taskNo);
       if (push) {
         const { configId, config, wireVersion } = push;
         await tx.query(sql.savePushStatement(this.tables), [taskNo, configId, config, wireVersion, version]);
@@ -231,7 +154,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   ): Promise<CancelRequest> {
     racePoint('cancel.before');
     return this.database.transaction<CancelRequest>(async (tx) => {
-      const row = await this.lockAndRead(tx, scope);
+      const row = await this.locked.read(tx, scope);
       if (!row) return { outcome: 'unknown' };
       const taskNo = Number(row.taskNo);
       if (isTerminal(stateOfRow(row))) return { outcome: 'terminal', stored: storedTask(row) };
@@ -258,7 +181,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   ): Promise<StoredTask> {
     racePoint('forced-end.before');
     const ended = await this.database.transaction(async (tx) => {
-      const row = await this.lockAndRead(tx, scope);
+      const row = await this.locked.read(tx, scope);
       if (!row) throw new LeaseLostError(scope.taskId, 'the task was deleted');
       const taskNo = Number(row.taskNo);
       const stored = storedTask(row);
@@ -273,7 +196,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         endsTurn: true,
         snapshot: encodeTask(task),
       };
-      const version = await this.tryAppend(tx, taskNo, [event], append);
+      const version = await this.commits.tryAppend(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
       racePoint('forced-end.within');
       return { taskNo, version, stateVersion: version, task };
@@ -293,7 +216,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   override pruneReceipts(olderThanMs: number, limit: number): Promise<number> {
-    return this.prune(receipts.pruneReceiptsStatement(this.tables), olderThanMs, limit);
+    return this.prune(pruneReceiptsStatement(this.tables), olderThanMs, limit);
   }
 
   override pruneTasks(olderThanMs: number, limit: number): Promise<number> {
@@ -357,19 +280,6 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     this.seen.set(context, versions.set(stored.task.id, stored));
   }
 
-  /** The lock first; what is decided from is read after it, by a statement that sees all that came before the lock. */
-  private async lockAndRead(tx: SqlExecutor, which: TaskScope | number): Promise<DecisionRow | undefined> {
-    const [locked] =
-      typeof which === 'number'
-        ? await tx.query<{ taskNo: string }>(this.prepared.lockByNo, [which])
-        : await tx.query<{ taskNo: string }>(this.prepared.lock, [
-            ...[which.tenant, which.owner, which.taskId, this.agent],
-          ]);
-    if (!locked) return undefined;
-    const [row] = await tx.query<DecisionRow>(this.prepared.decide, [locked.taskNo]);
-    return row;
-  }
-
   private async acquire(tx: SqlExecutor, taskNo: number, version: number, lease: LeaseRequest): Promise<number> {
     const { kind, turnId, holder, ttlMs, request, context } = lease;
     const [row] = await tx.query<{ generation: string }>(this.prepared.acquire, [
@@ -377,46 +287,4 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     ]);
     return Number(row?.generation);
   }
-
-  private async repeated(
-    executor: SqlExecutor,
-    { tenant, owner }: TaskScope,
-    { messageId, fingerprint, windowMs }: MessageReceipt,
-  ): Promise<number | undefined> {
-    const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs];
-    const [row] = await executor.query<{ taskNo: string }>(this.prepared.repeated, params);
-    return row && Number(row.taskNo);
-  }
-
-  private async forgetOrphan(
-    tx: SqlExecutor,
-    { tenant, owner }: TaskScope,
-    { messageId, fingerprint }: MessageReceipt,
-  ): Promise<void> {
-    const params = [tenant, owner, this.agent, messageId, fingerprint];
-    await tx.query(receipts.forgetOrphanStatement(this.tables), params);
-  }
-
-  private async remember(
-    tx: SqlExecutor,
-    { tenant, owner }: TaskScope,
-    { messageId, fingerprint, windowMs }: MessageReceipt,
-    taskNo: number,
-  ): Promise<void> {
-    const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs, taskNo];
-    await tx.query(this.prepared.remember, params);
-  }
-
-  private async doneVersion(tx: SqlExecutor, taskNo: number, commitId: string, after: number): Promise<number | null> {
-    const statement = sql.commitDoneStatement(this.tables);
-    const [row] = await tx.query<{ version: number | null }>(statement, [taskNo, commitId, after]);
-    return row?.version ?? null;
-  }
-}
-
-/** The status that a batch leaves behind, and the version that set it. */
-function lastStatus(events: readonly TaskEvent[], before: number): { state?: string; stateVersion?: number } {
-  const at = events.findLastIndex((event) => stateSetBy(event) !== undefined);
-  const state = at < 0 ? undefined : stateSetBy(events[at]!);
-  return state === undefined ? {} : { state: stateName(state), stateVersion: before + at + 1 };
 }

@@ -1,0 +1,126 @@
+import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
+import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { MessageRepeatedError } from '../errors/message-repeated.error.js';
+import type { LockedTasks } from './locked-tasks.js';
+import type { MessageReceipts } from './message-receipts.js';
+import type { PreparedTaskStatements } from './prepared-task-statements.js';
+import { stateSetBy, type TaskEvent } from './task-event.js';
+import { encodeEvent } from './task-event.codec.js';
+import { madeLease, stateOfRow } from './task-rows.js';
+import { isTerminal, stateName } from './task-states.js';
+import type { AppendOptions, CreatedTask, CreateOptions, TaskScope } from './task-store.js';
+
+/** The commits of turns: one round trip each, and a transaction that finds out why where nothing was stored. */
+export class TaskCommits {
+  constructor(
+    private readonly database: ClusterDatabase,
+    private readonly prepared: PreparedTaskStatements,
+    private readonly locked: LockedTasks,
+    private readonly receipts: MessageReceipts,
+    private readonly agent: string,
+  ) {}
+
+  /** As {@link VersionedTaskStore.create}. */
+  async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
+    const made = await this.tryCreate(scope, events, options);
+    if (made) return made;
+    return (await this.createdBefore(scope, events, options)) ?? this.create(scope, events, options);
+  }
+
+  private async tryCreate(
+    scope: TaskScope,
+    events: readonly TaskEvent[],
+    options: CreateOptions,
+  ): Promise<CreatedTask | undefined> {
+    const { tenant, owner, taskId } = scope;
+    const { lease, receipt, push, commitId, contextId, snapshot, timeoutMs } = options;
+    const { state, stateVersion } = lastStatus(events, 0);
+    const [made] = await this.database.query<{ taskNo: string; generation?: string }>(
+      this.prepared.create({
+        ...{ leased: lease !== undefined, receipted: receipt !== undefined, pushed: push !== undefined },
+      }),
+      [
+        ...[tenant, owner, taskId, this.agent, contextId, state ?? stateName(0), stateVersion ?? 0],
+        ...[snapshot, events.map(encodeEvent), commitId],
+        ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
+        ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
+        ...(push ? [push.configId, push.config, push.wireVersion] : []),
+      ],
+      timeoutMs,
+    );
+    if (!made) return undefined;
+    const generation = made.generation === undefined ? undefined : Number(made.generation);
+    return { taskNo: Number(made.taskNo), version: events.length, generation };
+  }
+
+  /**
+   * Not made: by this very commit, whose answer was lost, because the message is a repetition, or the id is taken.
+   * Undefined where nothing of this stands in the way any more.
+   */
+  private createdBefore(
+    scope: TaskScope,
+    events: readonly TaskEvent[],
+    { receipt, lease, commitId, timeoutMs }: CreateOptions,
+  ): Promise<CreatedTask | undefined> {
+    return this.database.transaction(async (tx) => {
+      const row = await this.locked.read(tx, scope);
+      if (!row || !(await this.locked.doneVersion(tx, Number(row.taskNo), commitId, 0))) {
+        const first = receipt && (await this.receipts.repeated(tx, scope, receipt));
+        if (first !== undefined) throw new MessageRepeatedError(first);
+        // The receipt that stood in the way has run out meanwhile, or its task was deleted.
+        if (!row && receipt) return void (await this.receipts.forgetOrphan(tx, scope, receipt));
+        throw new ConcurrentTaskModificationError(scope.taskId, 0);
+      }
+      if (lease && !madeLease(row, lease)) throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
+      const generation = lease ? Number(row.leaseGeneration) : undefined;
+      return { taskNo: Number(row.taskNo), version: events.length, generation };
+    }, timeoutMs);
+  }
+
+  /** As {@link VersionedTaskStore.append}. */
+  async append(
+    { taskNo, taskId }: { taskNo: number; taskId: string },
+    events: readonly TaskEvent[],
+    options: AppendOptions,
+  ): Promise<number> {
+    const version = await this.tryAppend(this.database, taskNo, events, options);
+    if (version !== undefined) return version;
+    return this.database.transaction(async (tx) => {
+      const row = await this.locked.read(tx, taskNo);
+      const done = row && (await this.locked.doneVersion(tx, taskNo, options.commitId, options.expectedVersion));
+      if (done) return done;
+      if (!row) throw new LeaseLostError(taskId, 'the task was deleted');
+      if (isTerminal(stateOfRow(row))) throw new LeaseLostError(taskId, `the task has ended as ${row.state}`);
+      if (options.generation !== undefined && Number(row.leaseGeneration) !== options.generation) {
+        throw new LeaseLostError(taskId, 'another replica has claimed or ended it');
+      }
+      throw new ConcurrentTaskModificationError(taskId, options.expectedVersion);
+    }, options.timeoutMs);
+  }
+
+  /** One round trip, or one step of a transaction: all of it, or undefined and nothing. */
+  async tryAppend(
+    executor: SqlExecutor,
+    taskNo: number,
+    events: readonly TaskEvent[],
+    { expectedVersion, commitId, generation, endsTurn, snapshot, timeoutMs }: AppendOptions,
+  ): Promise<number | undefined> {
+    const { state, stateVersion } = lastStatus(events, expectedVersion);
+    const fenced = generation !== undefined;
+    const statement = this.prepared.append({ fenced, endsTurn });
+    const params = [
+      ...[taskNo, expectedVersion, events.map(encodeEvent), commitId, state ?? null, stateVersion ?? null],
+      ...[snapshot ?? null, ...(fenced ? [generation] : [])],
+    ];
+    const [row] = await executor.query<{ version: number }>(statement, params, timeoutMs);
+    return row?.version;
+  }
+}
+
+/** The status that a batch leaves behind, and the version that set it. */
+function lastStatus(events: readonly TaskEvent[], before: number): { state?: string; stateVersion?: number } {
+  const at = events.findLastIndex((event) => stateSetBy(event) !== undefined);
+  const state = at < 0 ? undefined : stateSetBy(events[at]!);
+  return state === undefined ? {} : { state: stateName(state), stateVersion: before + at + 1 };
+}
