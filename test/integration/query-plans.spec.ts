@@ -1,6 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { pruneEffectsStatement } from '../../libs/a2a-cluster/src/effects/effect-statements.js';
 import { claimStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
+import {
+  appendAllParams,
+  appendAllStatement,
+  createAllParams,
+  createAllStatement,
+  type FirstCommitRow,
+  type LaterCommitRow,
+} from '../../libs/a2a-cluster/src/tasks/group-statements.js';
 import { countStatement, listStatement } from '../../libs/a2a-cluster/src/tasks/list-statements.js';
 import { pruneEventsStatement, pruneTasksStatement } from '../../libs/a2a-cluster/src/tasks/prune-statements.js';
 import {
@@ -27,6 +35,29 @@ interface PlanNode {
 
 const nodesOf = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)];
 
+/** The tables that a plan reads from end to end. */
+const scannedBy = (plan: PlanNode): string[] =>
+  nodesOf(plan)
+    .filter((node) => node['Node Type'] === 'Seq Scan')
+    .map((node) => node['Relation Name'] ?? '');
+
+/** A parameter in the text of an EXECUTE. */
+function literalOf(param: unknown): string {
+  if (!Array.isArray(param)) return `'${String(param)}'`;
+  return `'{${param.map((item) => (item === null || item === undefined ? 'NULL' : `"${String(item)}"`)).join()}}'`;
+}
+
+const FIRST_COMMIT: FirstCommitRow = {
+  ...{ tenant: '', owner: 'o7', task_id: 't7', context_id: 'c7', state: 'TASK_STATE_WORKING', state_version: 1 },
+  ...{ snapshot: '{}', count: 1, commit_id: randomUUID(), message_id: 'm7', fingerprint: 'hash', kind: 'message' },
+  ...{ turn_id: randomUUID(), holder: 'h', ttl: 60_000, request: '{}', context: '{}' },
+};
+
+const LATER_COMMIT: LaterCommitRow = {
+  ...{ task_no: 7, version: 1, generation: 7, ends: true, count: 1, commit_id: randomUUID() },
+  ...{ state: 'TASK_STATE_COMPLETED', state_version: 2, snapshot: '{}' },
+};
+
 describe('Plans of statements over many tasks', () => {
   const cluster = useCluster();
 
@@ -39,10 +70,7 @@ describe('Plans of statements over many tasks', () => {
   };
 
   /** The tables that a statement reads from end to end. */
-  const scanned = async (sql: string, params: unknown[]): Promise<string[]> =>
-    nodesOf(await explain(sql, params))
-      .filter((node) => node['Node Type'] === 'Seq Scan')
-      .map((node) => node['Relation Name'] ?? '');
+  const scanned = async (sql: string, params: unknown[]): Promise<string[]> => scannedBy(await explain(sql, params));
 
   /** How many pages a statement touches. It is carried out. */
   const pages = async (sql: string, params: unknown[]): Promise<number> => {
@@ -141,6 +169,32 @@ describe('Plans of statements over many tasks', () => {
     await cluster.db.query('TRUNCATE a2a_tasks');
     await cluster.db.query('ALTER TABLE a2a_tasks RESET (autovacuum_enabled)');
     expect(touched.filter(([, count]) => count > 20)).toEqual([]);
+  });
+
+  it('store several commits at once by indexes, even where they are planned while the tables are empty', async () => {
+    const { tables } = cluster.replica();
+    const [first, later] = [
+      { row: FIRST_COMMIT, events: ['{}'] },
+      { row: LATER_COMMIT, events: ['{}'] },
+    ];
+    const statements: [string, string, unknown[]][] = [
+      ['first commits', createAllStatement(tables), createAllParams([first], { agent: 'default', windowMs: 60_000 })],
+      ['later commits', appendAllStatement(tables), appendAllParams([later])],
+    ];
+    // As after a migration: nothing is known of them.
+    await cluster.db.query('TRUNCATE a2a_tasks, a2a_task_leases, a2a_task_events, a2a_message_receipts');
+    const client = await cluster.db.connect();
+    await client.query('SET plan_cache_mode = force_generic_plan');
+    const found: [string, string[]][] = [];
+    for (const [at, [what, text, params]] of statements.entries()) {
+      await client.query(`PREPARE p${at} AS ${text}`);
+      const { rows } = await client.query<{ 'QUERY PLAN': { Plan: PlanNode }[] }>(
+        `EXPLAIN (FORMAT JSON) EXECUTE p${at}(${params.map(literalOf).join(', ')})`,
+      );
+      found.push([what, scannedBy(rows[0]!['QUERY PLAN'][0]!.Plan)]);
+    }
+    await client.end();
+    expect(found).toEqual(statements.map(([what]) => [what, []]));
   });
 
   it('prune at the same cost however much was pruned before', async () => {

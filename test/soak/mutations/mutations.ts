@@ -31,6 +31,9 @@ const SLOW_NETWORK = ['--seconds', '15', '--pace', '5', '--faults', 'network-del
 const TWO_AGENTS = ['--seconds', '15', '--pace', '4', '--agents', '2', '--faults', 'kill'];
 
 const STATEMENTS = 'tasks/task-statements.js';
+const GROUP_STATEMENTS = 'tasks/group-statements.js';
+const GROUP_COMMIT = 'tasks/group-commit.js';
+const TASK_COMMITS = 'tasks/task-commits.js';
 const TASK_STORE = 'tasks/typeorm-task-store.js';
 const LEASE_STATEMENTS = 'leases/lease-statements.js';
 const LEASE_STORE = 'leases/typeorm-lease-store.js';
@@ -46,6 +49,11 @@ export const MUTATIONS: readonly Mutation[] = [
         from: 'fenced ? `generation = $8 AND ${ofTask}`',
         to: 'fenced ? `$8::bigint > 0 AND ${ofTask}`',
       },
+      {
+        file: GROUP_STATEMENTS,
+        from: 'WHERE generation = t.generation AND task_no = t.task_no',
+        to: 'WHERE task_no = t.task_no',
+      },
     ],
   },
   {
@@ -54,7 +62,12 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['I2', 'I3'],
     replacements: [
       {
-        file: TASK_STORE,
+        file: GROUP_COMMIT,
+        from: 'const groups = commit.options.generation !== undefined && isSmall(commit);',
+        to: 'const groups = false;',
+      },
+      {
+        file: TASK_COMMITS,
         from: 'const fenced = generation !== undefined;\n        const statement = this.prepared.append',
         to:
           'const fenced = generation !== undefined && !endsTurn;\n' +
@@ -112,6 +125,11 @@ export const MUTATIONS: readonly Mutation[] = [
         file: STATEMENTS,
         from: 'AND state NOT IN ${TERMINAL_LIST}\n       FOR UPDATE\n  ), ${leaseOfCommit(',
         to: 'FOR UPDATE\n  ), ${leaseOfCommit(',
+      },
+      {
+        file: GROUP_STATEMENTS,
+        from: 'AND state NOT IN ${TERMINAL_LIST}',
+        to: '',
       },
       {
         file: TASK_STORE,

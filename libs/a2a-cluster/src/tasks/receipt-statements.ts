@@ -6,13 +6,15 @@ export interface ReceiptTables {
   receipts: string;
 }
 
-const literal = (name: string): string => `'${name.replaceAll("'", "''")}'`;
+/** The sequence that numbers the tasks. */
+export const taskNumbers = ({ tasks }: ReceiptTables): string =>
+  `pg_get_serial_sequence('${tasks.replaceAll("'", "''")}', 'task_no')`;
 
 /**
  * A receipt that is out of its window is taken over; a valid one stays and says so. The condition looks at the receipt
  * alone: its row is read anew once a concurrent insert is through, what a subquery sees is as old as the statement.
  */
-const takeOver = (window: string): string => `
+export const takeOver = (window: string): string => `
     ON CONFLICT (tenant, owner, agent, message_id, fingerprint) DO UPDATE
       SET task_no = EXCLUDED.task_no, created_at = EXCLUDED.created_at
     WHERE r.created_at <= clock_timestamp() - ${window}::double precision * interval '1 millisecond'
@@ -25,7 +27,7 @@ const takeOver = (window: string): string => `
 export const firstReceipt = (tables: ReceiptTables, first: number): string => `r AS (
     INSERT INTO ${tables.receipts} AS r (tenant, owner, agent, message_id, fingerprint, task_no, created_at)
     SELECT $1, $2, $4, $${first}, $${first + 1},
-           nextval(pg_get_serial_sequence(${literal(tables.tasks)}, 'task_no')), clock_timestamp()
+           nextval(${taskNumbers(tables)}), clock_timestamp()
      WHERE NOT EXISTS (SELECT FROM ${tables.tasks} AS k WHERE ${isTask('k', SCOPE_FIRST)})
     ${takeOver(`$${first + 2}`)}
   )`;

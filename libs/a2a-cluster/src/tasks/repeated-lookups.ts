@@ -1,3 +1,4 @@
+import { Batcher } from '../database/batcher.js';
 import type { ClusterDatabase } from '../database/cluster-database.js';
 import { allRepeatedStatement, type ReceiptTables } from './receipt-statements.js';
 import type { MessageReceipt, TaskScope } from './task-store.js';
@@ -5,21 +6,14 @@ import type { MessageReceipt, TaskScope } from './task-store.js';
 interface Lookup {
   scope: TaskScope;
   receipt: MessageReceipt;
-  resolve: (taskNo: number | undefined) => void;
-  reject: (error: unknown) => void;
 }
 
-/** Messages in one statement. */
-const MAX_LOOKUPS = 200;
+/** One statement at a time, with so many messages at most: they are cheap, and the next ones gather meanwhile. */
+const LIMITS = { atOnce: 1, maxItems: 200 };
 
-/**
- * Finds messages that were accepted before. What is asked for while a statement is under way goes into the next one, all
- * of it together: under load a message costs no round trip of its own, and alone none waits. A statement always begins
- * after what it looks for was asked for.
- */
+/** Finds messages that were accepted before. A statement always begins after what it looks for was asked for. */
 export class RepeatedLookups {
-  private waiting: Lookup[] = [];
-  private running = false;
+  private readonly batcher: Batcher<Lookup, number | undefined>;
   private readonly statement: string;
 
   constructor(
@@ -28,38 +22,30 @@ export class RepeatedLookups {
     private readonly agent: string,
   ) {
     this.statement = database.prepared(allRepeatedStatement(tables));
+    this.batcher = new Batcher(
+      {
+        alone: async (lookup, timeoutMs) => (await this.look([lookup], timeoutMs)).get(0),
+        together: (lookups, timeoutMs) => this.look(lookups, timeoutMs),
+      },
+      LIMITS,
+    );
   }
 
   find(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
-    return new Promise((resolve, reject) => {
-      this.waiting.push({ scope, receipt, resolve, reject });
-      if (!this.running) void this.run();
-    });
+    return this.batcher.ask({ scope, receipt }, this.database.maxTimeoutMs);
   }
 
-  private async run(): Promise<void> {
-    this.running = true;
-    while (this.waiting.length > 0) {
-      const batch = this.waiting.splice(0, MAX_LOOKUPS);
-      try {
-        const found = await this.look(batch);
-        batch.forEach(({ resolve }, at) => resolve(found.get(at + 1)));
-      } catch (error) {
-        for (const { reject } of batch) reject(error);
-      }
-    }
-    this.running = false;
-  }
-
-  private async look(batch: readonly Lookup[]): Promise<Map<number, number>> {
-    const rows = await this.database.query<{ at: number; taskNo: string }>(this.statement, [
+  private async look(lookups: readonly Lookup[], timeoutMs: number): Promise<Map<number, number | undefined>> {
+    const params = [
       this.agent,
-      batch.map(({ scope }) => scope.tenant),
-      batch.map(({ scope }) => scope.owner),
-      batch.map(({ receipt }) => receipt.messageId),
-      batch.map(({ receipt }) => receipt.fingerprint),
-      batch.map(({ receipt }) => receipt.windowMs),
-    ]);
-    return new Map(rows.map(({ at, taskNo }) => [at, Number(taskNo)]));
+      lookups.map(({ scope }) => scope.tenant),
+      lookups.map(({ scope }) => scope.owner),
+      lookups.map(({ receipt }) => receipt.messageId),
+      lookups.map(({ receipt }) => receipt.fingerprint),
+      lookups.map(({ receipt }) => receipt.windowMs),
+    ];
+    const rows = await this.database.query<{ at: number; taskNo: string }>(this.statement, params, timeoutMs);
+    const found = new Map(rows.map(({ at, taskNo }) => [at - 1, Number(taskNo)]));
+    return new Map(lookups.map((_lookup, at) => [at, found.get(at)]));
   }
 }

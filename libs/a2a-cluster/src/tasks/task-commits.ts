@@ -2,47 +2,58 @@ import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
+import { type CommitStatus, type FirstCommit, GroupCommit, type LaterCommit } from './group-commit.js';
 import type { LockedTasks } from './locked-tasks.js';
 import type { MessageReceipts } from './message-receipts.js';
 import type { PreparedTaskStatements } from './prepared-task-statements.js';
 import { stateSetBy, type TaskEvent } from './task-event.js';
 import { encodeEvent } from './task-event.codec.js';
 import { madeLease, stateOfRow } from './task-rows.js';
+import type { TaskTables } from './task-statements.js';
 import { isTerminal, stateName } from './task-states.js';
 import type { AppendOptions, CreatedTask, CreateOptions, TaskScope } from './task-store.js';
 
-/** The commits of turns: one round trip each, and a transaction that finds out why where nothing was stored. */
+/** The commits of turns: one round trip each, or a share of one, and a transaction that finds out why nothing was stored. */
 export class TaskCommits {
+  private readonly group: GroupCommit;
+
   constructor(
     private readonly database: ClusterDatabase,
     private readonly prepared: PreparedTaskStatements,
     private readonly locked: LockedTasks,
     private readonly receipts: MessageReceipts,
+    tables: TaskTables,
     private readonly agent: string,
-  ) {}
+  ) {
+    this.group = new GroupCommit(
+      database,
+      tables,
+      agent,
+      (commit, timeoutMs) => this.createOne(commit, timeoutMs),
+      (commit, timeoutMs) => this.appendOne(database, commit, timeoutMs),
+    );
+  }
 
   /** As {@link VersionedTaskStore.create}. */
   async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
-    const made = await this.tryCreate(scope, events, options);
+    const made = await this.group.create({ scope, events: events.map(encodeEvent), options, ...lastStatus(events, 0) });
     if (made) return made;
     return (await this.createdBefore(scope, events, options)) ?? this.create(scope, events, options);
   }
 
-  private async tryCreate(
-    scope: TaskScope,
-    events: readonly TaskEvent[],
-    options: CreateOptions,
+  private async createOne(
+    { scope, events, state, stateVersion, options }: FirstCommit,
+    timeoutMs: number,
   ): Promise<CreatedTask | undefined> {
     const { tenant, owner, taskId } = scope;
-    const { lease, receipt, push, commitId, contextId, snapshot, timeoutMs } = options;
-    const { state, stateVersion } = lastStatus(events, 0);
+    const { lease, receipt, push, commitId, contextId, snapshot } = options;
     const [made] = await this.database.query<{ taskNo: string; generation?: string }>(
       this.prepared.create({
         ...{ leased: lease !== undefined, receipted: receipt !== undefined, pushed: push !== undefined },
       }),
       [
         ...[tenant, owner, taskId, this.agent, contextId, state ?? stateName(0), stateVersion ?? 0],
-        ...[snapshot, events.map(encodeEvent), commitId],
+        ...[snapshot, events, commitId],
         ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
         ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
         ...(push ? [push.configId, push.config, push.wireVersion] : []),
@@ -84,7 +95,7 @@ export class TaskCommits {
     events: readonly TaskEvent[],
     options: AppendOptions,
   ): Promise<number> {
-    const version = await this.tryAppend(this.database, taskNo, events, options);
+    const version = await this.group.append(laterCommit(taskNo, events, options));
     if (version !== undefined) return version;
     return this.database.transaction(async (tx) => {
       const row = await this.locked.read(tx, taskNo);
@@ -99,27 +110,40 @@ export class TaskCommits {
     }, options.timeoutMs);
   }
 
-  /** One round trip, or one step of a transaction: all of it, or undefined and nothing. */
-  async tryAppend(
-    executor: SqlExecutor,
+  /** The same as one step of a transaction: all of it, or undefined and nothing. */
+  appendWithin(
+    tx: SqlExecutor,
     taskNo: number,
     events: readonly TaskEvent[],
-    { expectedVersion, commitId, generation, endsTurn, snapshot, timeoutMs }: AppendOptions,
+    options: AppendOptions,
   ): Promise<number | undefined> {
-    const { state, stateVersion } = lastStatus(events, expectedVersion);
+    return this.appendOne(tx, laterCommit(taskNo, events, options));
+  }
+
+  private async appendOne(
+    executor: SqlExecutor,
+    { taskNo, events, state, stateVersion, options }: LaterCommit,
+    timeoutMs?: number,
+  ): Promise<number | undefined> {
+    const { expectedVersion, commitId, generation, endsTurn, snapshot } = options;
     const fenced = generation !== undefined;
     const statement = this.prepared.append({ fenced, endsTurn });
     const params = [
-      ...[taskNo, expectedVersion, events.map(encodeEvent), commitId, state ?? null, stateVersion ?? null],
-      ...[snapshot ?? null, ...(fenced ? [generation] : [])],
+      ...[taskNo, expectedVersion, events, commitId, state ?? null, stateVersion ?? null, snapshot ?? null],
+      ...(fenced ? [generation] : []),
     ];
     const [row] = await executor.query<{ version: number }>(statement, params, timeoutMs);
     return row?.version;
   }
 }
 
+const laterCommit = (taskNo: number, events: readonly TaskEvent[], options: AppendOptions): LaterCommit => ({
+  ...{ taskNo, events: events.map(encodeEvent), options },
+  ...lastStatus(events, options.expectedVersion),
+});
+
 /** The status that a batch leaves behind, and the version that set it. */
-function lastStatus(events: readonly TaskEvent[], before: number): { state?: string; stateVersion?: number } {
+function lastStatus(events: readonly TaskEvent[], before: number): CommitStatus {
   const at = events.findLastIndex((event) => stateSetBy(event) !== undefined);
   const state = at < 0 ? undefined : stateSetBy(events[at]!);
   return state === undefined ? {} : { state: stateName(state), stateVersion: before + at + 1 };

@@ -68,6 +68,10 @@ export const decideStatement = (tables: TaskTables): string => `
     FROM ${tables.tasks} AS t LEFT JOIN l ON true
    WHERE t.task_no = $1`;
 
+/** The columns of a new task, but for its number. */
+export const taskColumns = `tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
+                            snapshot, snapshot_version`;
+
 /**
  * A new task's first commit. A message that was accepted before inserts no receipt, a taken id no task, and then
  * nothing else either: all hangs on the receipt and the task. Of two runs of one message the second waits for the first
@@ -83,19 +87,17 @@ export const createStatement = (
   const { tasks, events, leases, pushConfigs } = tables;
   const receiptAt = leased ? 17 : 11;
   const pushAt = receiptAt + (receipted ? 3 : 0);
-  const columns = `tenant, owner, task_id, agent, context_id, state, state_since, state_version, version, snapshot,
-                          snapshot_version`;
   const values = `$1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, cardinality($9::text[]), $8,
            cardinality($9::text[])`;
   return `
   WITH ${
     receipted
       ? `${firstReceipt(tables, receiptAt)}, t AS (
-    INSERT INTO ${tasks} (task_no, ${columns})
+    INSERT INTO ${tasks} (task_no, ${taskColumns})
     OVERRIDING SYSTEM VALUE
     SELECT r.task_no, ${values} FROM r`
       : `t AS (
-    INSERT INTO ${tasks} (${columns})
+    INSERT INTO ${tasks} (${taskColumns})
     VALUES (${values})`
   }
     ON CONFLICT (tenant, owner, task_id) DO NOTHING
@@ -144,14 +146,7 @@ export const appendStatement = ({ tasks, events, leases }: TaskTables, variant: 
        FOR UPDATE
   ), ${leaseOfCommit(leases, variant)}u AS (
     UPDATE ${tasks} AS k
-       SET version = k.version + cardinality($3::text[]),
-           state = coalesce($5, k.state),
-           state_since = CASE WHEN $5::text IS NULL THEN k.state_since ELSE clock_timestamp() END,
-           state_version = coalesce($6::integer, k.state_version),
-           snapshot = coalesce($7, k.snapshot),
-           snapshot_version = CASE WHEN $7::text IS NULL THEN k.snapshot_version
-                                   ELSE k.version + cardinality($3::text[]) END,
-           updated_at = clock_timestamp()
+       SET ${changeOf({ count: 'cardinality($3::text[])', state: '$5::text', stateVersion: '$6::integer', snapshot: '$7::text' })}
      WHERE k.task_no = (SELECT task_no FROM ${variant.fenced ? 'l' : 't'})
     RETURNING k.task_no, k.version
   ), e AS (
@@ -160,6 +155,16 @@ export const appendStatement = ({ tasks, events, leases }: TaskTables, variant: 
       FROM u, unnest($3::text[]) WITH ORDINALITY AS n(event, ordinal)
   )
   SELECT version FROM u`;
+
+/** What a commit changes in its task's row `k`. */
+export const changeOf = (by: { count: string; state: string; stateVersion: string; snapshot: string }): string => `
+           version = k.version + ${by.count},
+           state = coalesce(${by.state}, k.state),
+           state_since = CASE WHEN ${by.state} IS NULL THEN k.state_since ELSE clock_timestamp() END,
+           state_version = coalesce(${by.stateVersion}, k.state_version),
+           snapshot = coalesce(${by.snapshot}, k.snapshot),
+           snapshot_version = CASE WHEN ${by.snapshot} IS NULL THEN k.snapshot_version ELSE k.version + ${by.count} END,
+           updated_at = clock_timestamp()`;
 
 /** The lease as part of a commit, behind the task's lock: its number comes from there. */
 function leaseOfCommit(leases: string, { fenced, endsTurn }: AppendVariant): string {

@@ -65,7 +65,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     this.prepared = new PreparedTaskStatements(database, tables);
     this.receipts = new MessageReceipts(database, this.prepared, tables, agent);
     this.locked = new LockedTasks(this.prepared, tables, agent);
-    this.commits = new TaskCommits(database, this.prepared, this.locked, this.receipts, agent);
+    this.commits = new TaskCommits(database, this.prepared, this.locked, this.receipts, tables, agent);
     this.listing = new TaskListing(database, tables, agent);
   }
 
@@ -132,7 +132,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       const userMessage = { ...message, contextId: row.contextId, taskId: scope.taskId };
       const event: TaskEvent = { kind: 'userMessage', userMessage };
       const append = { expectedVersion: row.version, commitId: turnId, endsTurn: false };
-      const version = await this.commits.tryAppend(tx, taskNo, [event], append);
+      const version = await this.commits.appendWithin(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(scope.taskId, row.version);
       const generation = lease && (await this.acquire(tx, taskNo, version, lease));
       if (receipt) await this.receipts.remember(tx, scope, receipt, taskNo);
@@ -196,7 +196,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         endsTurn: true,
         snapshot: encodeTask(task),
       };
-      const version = await this.commits.tryAppend(tx, taskNo, [event], append);
+      const version = await this.commits.appendWithin(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
       racePoint('forced-end.within');
       return { taskNo, version, stateVersion: version, task };
