@@ -154,7 +154,7 @@ describe('Plans of statements over many tasks', () => {
     );
     const scope = ['', 'o7', 't7'];
     const made = [
-      ...[...scope, 'default', 'c7', 'TASK_STATE_WORKING', 1, '{}', ['{}'], randomUUID()],
+      ...[...scope, 'default', 'c7', 'TASK_STATE_WORKING', 1, '{}', '{}', 1, randomUUID()],
       ...['message', 'hash', 1_000],
     ];
     const statements: [string, string, unknown[]][] = [

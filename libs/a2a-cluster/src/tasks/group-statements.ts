@@ -2,7 +2,7 @@ import { TERMINAL_LIST } from '../database/state-lists.js';
 import { isTask } from '../database/task-scope.js';
 import { leaseColumns, leaseExpiry } from '../leases/lease-statements.js';
 import { takeOver, taskNumbers } from './receipt-statements.js';
-import { changeOf, taskColumns, type TaskTables } from './task-statements.js';
+import { changeOf, joinLines, lines, taskColumns, type TaskTables } from './task-statements.js';
 
 /** What a first commit says of its task, with the types of the parameters. No kind: no lease. */
 const FIRST_COMMIT = {
@@ -34,7 +34,7 @@ function paramsOf<Row extends object>(types: Record<keyof Row, string>, commits:
     commits.length,
     commits.flatMap(({ events }, at) => events.map(() => at + 1)),
     commits.flatMap(({ events }) => events.map((_event, place) => place + 1)),
-    commits.flatMap(({ events }) => events),
+    joinLines(commits.flatMap(({ events }) => events)),
   ];
 }
 
@@ -48,7 +48,7 @@ function tablesOf(types: Record<string, string>) {
   const next = names.length + 1;
   return {
     commits: `unnest(${lists}) WITH ORDINALITY AS i(${names.join(', ')}, at) LIMIT $${next}`,
-    events: `unnest($${next + 1}::integer[], $${next + 2}::integer[], $${next + 3}::text[]) AS n(at, place, event)`,
+    events: `unnest($${next + 1}::integer[], $${next + 2}::integer[], ${lines(`$${next + 3}`)}) AS n(at, place, event)`,
     next: next + 4,
   };
 }

@@ -9,7 +9,7 @@ import type { PreparedTaskStatements } from './prepared-task-statements.js';
 import { stateSetBy, type TaskEvent } from './task-event.js';
 import { encodeEvent } from './task-event.codec.js';
 import { madeLease, stateOfRow } from './task-rows.js';
-import type { TaskTables } from './task-statements.js';
+import { joinLines, type TaskTables } from './task-statements.js';
 import { isTerminal, stateName } from './task-states.js';
 import type { AppendOptions, CreatedTask, CreateOptions, TaskScope } from './task-store.js';
 
@@ -53,7 +53,7 @@ export class TaskCommits {
       }),
       [
         ...[tenant, owner, taskId, this.agent, contextId, state ?? stateName(0), stateVersion ?? 0],
-        ...[snapshot, events, commitId],
+        ...[snapshot, joinLines(events), events.length, commitId],
         ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
         ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
         ...(push ? [push.configId, push.config, push.wireVersion] : []),
@@ -129,8 +129,8 @@ export class TaskCommits {
     const fenced = generation !== undefined;
     const statement = this.prepared.append({ fenced, endsTurn });
     const params = [
-      ...[taskNo, expectedVersion, events, commitId, state ?? null, stateVersion ?? null, snapshot ?? null],
-      ...(fenced ? [generation] : []),
+      ...[taskNo, expectedVersion, joinLines(events), commitId, state ?? null, stateVersion ?? null],
+      ...[snapshot ?? null, events.length, ...(fenced ? [generation] : [])],
     ];
     const [row] = await executor.query<{ version: number }>(statement, params, timeoutMs);
     return row?.version;

@@ -76,19 +76,18 @@ export const taskColumns = `tenant, owner, task_id, agent, context_id, state, st
  * A new task's first commit. A message that was accepted before inserts no receipt, a taken id no task, and then
  * nothing else either: all hangs on the receipt and the task. Of two runs of one message the second waits for the first
  * one's receipt and then finds it.
- * $1 tenant, $2 owner, $3 task id, $4 agent, $5 context id, $6 state, $7 state_version, $8 snapshot, $9 events,
- * $10 commit id; with a lease kind, turn id, holder, ttl, request, context; with a receipt message id, hash, window; with
- * a push receiver config id, config, wire version.
+ * $1 tenant, $2 owner, $3 task id, $4 agent, $5 context id, $6 state, $7 state_version, $8 snapshot, $9 events (lines),
+ * $10 their number, $11 commit id; with a lease kind, turn id, holder, ttl, request, context; with a receipt message id,
+ * hash, window; with a push receiver config id, config, wire version.
  */
 export const createStatement = (
   tables: TaskTables,
   { leased, receipted, pushed }: { leased: boolean; receipted: boolean; pushed: boolean },
 ): string => {
   const { tasks, events, leases, pushConfigs } = tables;
-  const receiptAt = leased ? 17 : 11;
+  const receiptAt = leased ? 18 : 12;
   const pushAt = receiptAt + (receipted ? 3 : 0);
-  const values = `$1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, cardinality($9::text[]), $8,
-           cardinality($9::text[])`;
+  const values = `$1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, $10::integer, $8, $10::integer`;
   return `
   WITH ${
     receipted
@@ -106,7 +105,7 @@ export const createStatement = (
     leased
       ? `l AS (
     INSERT INTO ${leases} (${leaseColumns})
-    SELECT task_no, $4, $11, $12::uuid, 0, $13, 1, ${leaseExpiry('$14')}, $15, $16, NULL FROM t
+    SELECT task_no, $4, $12, $13::uuid, 0, $14, 1, ${leaseExpiry('$15')}, $16, $17, NULL FROM t
     RETURNING generation
   ), `
       : ''
@@ -119,7 +118,7 @@ export const createStatement = (
       : ''
   }e AS (
     INSERT INTO ${events} (task_no, version, event, commit_id)
-    SELECT t.task_no, n.version, n.event, $10::uuid FROM t, unnest($9::text[]) WITH ORDINALITY AS n(event, version)
+    SELECT t.task_no, n.version, n.event, $11::uuid FROM t, unnest(${lines('$9')}) WITH ORDINALITY AS n(event, version)
   )
   SELECT task_no AS "taskNo"${leased ? ', (SELECT generation FROM l) AS generation' : ''} FROM t`;
 };
@@ -135,8 +134,8 @@ export interface AppendVariant {
  * has not ended, then the lease under the writer's generation, and every write hangs on both: a stale version or a stale
  * lease writes nothing at all. The lease is locked with FOR KEY SHARE (stops a claim, lets a renewal pass); the commit
  * that ends the turn takes it away (I2).
- * $1 task_no, $2 expected version, $3 events, $4 commit id, $5 state or null, $6 state_version or null,
- * $7 snapshot or null; fenced: $8 generation.
+ * $1 task_no, $2 expected version, $3 events (lines), $4 commit id, $5 state or null, $6 state_version or null,
+ * $7 snapshot or null, $8 number of events; fenced: $9 generation.
  */
 export const appendStatement = ({ tasks, events, leases }: TaskTables, variant: AppendVariant): string => `
   WITH t AS MATERIALIZED (
@@ -146,15 +145,24 @@ export const appendStatement = ({ tasks, events, leases }: TaskTables, variant: 
        FOR UPDATE
   ), ${leaseOfCommit(leases, variant)}u AS (
     UPDATE ${tasks} AS k
-       SET ${changeOf({ count: 'cardinality($3::text[])', state: '$5::text', stateVersion: '$6::integer', snapshot: '$7::text' })}
+       SET ${changeOf({ count: '$8::integer', state: '$5::text', stateVersion: '$6::integer', snapshot: '$7::text' })}
      WHERE k.task_no = (SELECT task_no FROM ${variant.fenced ? 'l' : 't'})
     RETURNING k.task_no, k.version
   ), e AS (
     INSERT INTO ${events} (task_no, version, event, commit_id)
     SELECT u.task_no, $2 + n.ordinal, n.event, $4::uuid
-      FROM u, unnest($3::text[]) WITH ORDINALITY AS n(event, ordinal)
+      FROM u, unnest(${lines('$3')}) WITH ORDINALITY AS n(event, ordinal)
   )
   SELECT version FROM u`;
+
+/**
+ * Events as one text: in an array of texts each quotation mark of their JSON would have to be escaped and unescaped, at a
+ * cost like that of the JSON itself. JSON has no line breaks of its own.
+ */
+export const lines = (parameter: string): string => `string_to_array(${parameter}::text, E'\\n')`;
+
+/** The events as such a parameter. */
+export const joinLines = (events: readonly string[]): string => events.join('\n');
 
 /** What a commit changes in its task's row `k`. */
 export const changeOf = (by: { count: string; state: string; stateVersion: string; snapshot: string }): string => `
@@ -169,7 +177,7 @@ export const changeOf = (by: { count: string; state: string; stateVersion: strin
 /** The lease as part of a commit, behind the task's lock: its number comes from there. */
 function leaseOfCommit(leases: string, { fenced, endsTurn }: AppendVariant): string {
   const ofTask = `task_no = (SELECT task_no FROM t)`;
-  const its = fenced ? `generation = $8 AND ${ofTask}` : ofTask;
+  const its = fenced ? `generation = $9 AND ${ofTask}` : ofTask;
   if (endsTurn) {
     return `l AS (
     DELETE FROM ${leases} WHERE ${its} RETURNING task_no
