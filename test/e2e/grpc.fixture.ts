@@ -46,24 +46,24 @@ export const grpcRequest = (text: string): object => ({
 /** Notes what the followers of an app's event stream take, and whether they are gone. */
 export function watchFollowers(app: AgentApp): { taken: number; open: number }[] {
   const stream = app.nest.get(TaskEventStream, { strict: false });
-  const follow = stream.follow.bind(stream);
+  const batches = stream.batches.bind(stream);
   const followers: { taken: number; open: number }[] = [];
-  stream.follow = (...given) => {
+  stream.batches = (...given) => {
     const follower = { taken: 0, open: 1 };
     followers.push(follower);
-    return noted(follow(...given), follower);
+    return noted(batches(...given), follower);
   };
   return followers;
 }
 
 async function* noted(
-  events: AsyncGenerator<VersionedTaskEvent, void>,
+  batches: AsyncGenerator<readonly VersionedTaskEvent[], void>,
   follower: { taken: number; open: number },
-): AsyncGenerator<VersionedTaskEvent, void> {
+): AsyncGenerator<readonly VersionedTaskEvent[], void> {
   try {
-    for await (const event of events) {
-      follower.taken += 1;
-      yield event;
+    for await (const batch of batches) {
+      follower.taken += batch.length;
+      yield batch;
     }
   } finally {
     follower.open -= 1;

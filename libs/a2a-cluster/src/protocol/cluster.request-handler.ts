@@ -99,9 +99,13 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     return this.answerStream(async function* (this: ClusterRequestHandler, gone) {
       this.requireStreaming();
       const turn = await this.begin(params, context);
-      for await (const response of this.answers.streamed(turn, gone)) {
-        if (response.payload?.$case !== 'task') yield response;
-        else yield taskResponse(withHistory(response.payload.value, params.configuration?.historyLength));
+      const historyLength = params.configuration?.historyLength;
+      for await (const batch of this.answers.streamed(turn, gone)) {
+        yield batch.map((response) =>
+          response.payload?.$case === 'task'
+            ? taskResponse(withHistory(response.payload.value, historyLength))
+            : response,
+        );
       }
     });
   }
@@ -140,10 +144,9 @@ export class ClusterRequestHandler implements A2ARequestHandler {
           `Task ${task.id} has ended as ${stateName(state)}: there is nothing to follow.`,
         );
       }
-      yield taskResponse(task);
-      for await (const { event } of this.stream.follow(taskNo, version, gone)) {
-        const response = toStreamResponse(event);
-        if (response) yield response;
+      yield [taskResponse(task)];
+      for await (const batch of this.stream.batches(taskNo, version, gone)) {
+        yield batch.flatMap(({ event }) => toStreamResponse(event) ?? []);
       }
     });
   }
@@ -259,11 +262,17 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     }
   }
 
-  private async *answerStream(
-    work: (this: ClusterRequestHandler, gone: AbortSignal) => AsyncGenerator<StreamResponse, void>,
+  private answerStream(
+    work: (this: ClusterRequestHandler, gone: AbortSignal) => AsyncGenerator<StreamResponse[], void>,
   ): AsyncGenerator<StreamResponse, void> {
+    return paced((gone) => this.answerBatches(work.call(this, gone)), this.stream.closed);
+  }
+
+  private async *answerBatches(
+    batches: AsyncGenerator<StreamResponse[], void>,
+  ): AsyncGenerator<StreamResponse[], void> {
     try {
-      yield* paced((gone) => work.call(this, gone), this.stream.closed);
+      yield* batches;
     } catch (error) {
       throw this.publicError(error);
     }

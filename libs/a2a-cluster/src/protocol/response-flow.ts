@@ -19,29 +19,34 @@ export const withReader = <T>(reader: StreamReader, run: () => T): T => readers.
 /** Runs what outlives the answer: a turn, and the calls that its executor makes, are no part of it. */
 export const outsideAnswer = <T>(run: () => T): T => readers.exit(run);
 
+/** Why a stream ended. Given, since an abort without a reason makes an error, with its stack. */
+const READER_GONE = 'the reader is gone';
+
 /**
- * A stream at the pace of its reader. The SDK writes without waiting, so a reader that does not read would fill
- * memory: the next item is only taken once what was written has drained, and none once the reader is gone.
+ * A stream at the pace of its reader, out of batches. The SDK writes without waiting, so a reader that does not read
+ * would fill memory: the next item is only taken once what was written has drained, and none once the reader is gone.
  * `make` gets a signal that aborts when the reader is gone. `closed` ends the wait for a reader that does not read.
  */
 export async function* paced<T>(
-  make: (gone: AbortSignal) => AsyncGenerator<T, void>,
+  make: (gone: AbortSignal) => AsyncGenerator<readonly T[], void>,
   closed: AbortSignal,
 ): AsyncGenerator<T, void> {
   const reader = readers.getStore();
   const gone = new AbortController();
-  const leave = (): void => gone.abort();
+  const leave = (): void => gone.abort(READER_GONE);
   if (reader?.destroyed) leave();
   reader?.once('close', leave);
   try {
-    for await (const item of make(gone.signal)) {
-      yield item;
-      if (gone.signal.aborted) return;
-      if (reader?.writableNeedDrain) await drained(reader, gone.signal, closed);
+    for await (const batch of make(gone.signal)) {
+      for (const item of batch) {
+        yield item;
+        if (gone.signal.aborted) return;
+        if (reader?.writableNeedDrain) await drained(reader, gone.signal, closed);
+      }
     }
   } finally {
     reader?.off('close', leave);
-    gone.abort();
+    leave();
   }
 }
 

@@ -10,6 +10,9 @@ import { endsTurn, isTerminal } from '../tasks/task-states.js';
 import type { FoundTask, VersionedTaskStore } from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
 
+/** Why nothing of a turn is waited for any more. Given, since an abort without a reason makes an error, with its stack. */
+const OVER = 'over';
+
 /** A message that was accepted before: the task that it was for answers it. */
 export interface Repetition {
   repeats: number;
@@ -52,22 +55,22 @@ export class TurnAnswers {
   }
 
   /** The Task, then the turn's events, until it ends the task or waits for its client. */
-  async *streamed(turn: TurnExecution | Repetition, gone: AbortSignal): AsyncGenerator<StreamResponse, void> {
+  async *streamed(turn: TurnExecution | Repetition, gone: AbortSignal): AsyncGenerator<StreamResponse[], void> {
     const opened = 'repeats' in turn ? turn : await orRepetition(turn.opened.promise);
     if ('repeats' in turn || 'repeats' in opened) {
       yield* this.fromNowOn('repeats' in turn ? turn.repeats : (opened as Repetition).repeats, gone);
       return;
     }
     if ('message' in opened) {
-      yield { payload: { $case: 'message', value: opened.message } };
+      yield [{ payload: { $case: 'message', value: opened.message } }];
       return;
     }
     // A new task's first event is its Task; a follow-up's answer begins with the task as it was admitted.
-    if (opened.task) yield { payload: { $case: 'task', value: opened.task } };
+    if (opened.task) yield [{ payload: { $case: 'task', value: opened.task } }];
     yield* this.events(turn, opened.taskNo, opened.version, gone);
     if (turn.reply && !gone.aborted) {
       const end = await turn.ended.promise;
-      if (end.kind === 'message') yield { payload: { $case: 'message', value: end.message } };
+      if (end.kind === 'message') yield [{ payload: { $case: 'message', value: end.message } }];
     }
   }
 
@@ -76,34 +79,43 @@ export class TurnAnswers {
     taskNo: number,
     fromVersion: number,
     gone: AbortSignal,
-  ): AsyncGenerator<StreamResponse, void> {
+  ): AsyncGenerator<StreamResponse[], void> {
     const over = new AbortController();
+    const stop = (): void => over.abort(OVER);
+    if (gone.aborted) stop();
+    gone.addEventListener('abort', stop, { once: true });
     let cursor = fromVersion;
     let last = Infinity;
     const endsAt = (version: number): void => {
       last = version;
-      if (cursor >= last) over.abort();
+      if (cursor >= last) stop();
     };
-    void turn.ended.promise.then(
-      async (end) => {
-        // One that waits for authentication keeps its stream open.
-        if (turn.loop?.published === TaskState.TASK_STATE_AUTH_REQUIRED) return;
-        if (end.kind === 'ended') endsAt(end.version);
-        else if (end.kind === 'message') endsAt(turn.loop?.key?.version ?? 0);
-        // A lost turn goes on elsewhere, and may end there without an event.
-        else endsAt((await this.settledAt(taskNo, AbortSignal.any([gone, over.signal]))) ?? Infinity);
-      },
-      () => over.abort(),
-    );
-    for await (const { version, event } of this.stream.follow(
-      taskNo,
-      fromVersion,
-      AbortSignal.any([gone, over.signal]),
-    )) {
-      const response = toStreamResponse(event);
-      if (response) yield response;
+    void turn.ended.promise.then(async (end) => {
+      // One that waits for authentication keeps its stream open.
+      if (turn.loop?.published === TaskState.TASK_STATE_AUTH_REQUIRED) return;
+      if (end.kind === 'ended') endsAt(end.version);
+      else if (end.kind === 'message') endsAt(turn.loop?.key?.version ?? 0);
+      // A lost turn goes on elsewhere, and may end there without an event.
+      else endsAt((await this.settledAt(taskNo, over.signal)) ?? Infinity);
+    }, stop);
+    yield* this.upToEnd(taskNo, fromVersion, over.signal, (version) => {
       cursor = version;
-      if (endsTurn(stateSetBy(event) ?? 0) || cursor >= last) return;
+      return cursor >= last;
+    });
+  }
+
+  /** What follows a version, up to an event that ends the turn or the version that is the last. */
+  private async *upToEnd(
+    taskNo: number,
+    fromVersion: number,
+    signal: AbortSignal,
+    isLast: (version: number) => boolean = () => false,
+  ): AsyncGenerator<StreamResponse[], void> {
+    for await (const batch of this.stream.batches(taskNo, fromVersion, signal)) {
+      const end = batch.findIndex(({ version, event }) => isLast(version) || endsTurn(stateSetBy(event) ?? 0));
+      const events = end < 0 ? batch : batch.slice(0, end + 1);
+      yield events.flatMap(({ event }) => toStreamResponse(event) ?? []);
+      if (end >= 0) return;
     }
   }
 
@@ -144,16 +156,12 @@ export class TurnAnswers {
   }
 
   /** A repeated message's stream: the task as it is, then what follows, until it ends or waits for its client. */
-  private async *fromNowOn(taskNo: number, gone: AbortSignal): AsyncGenerator<StreamResponse, void> {
+  private async *fromNowOn(taskNo: number, gone: AbortSignal): AsyncGenerator<StreamResponse[], void> {
     const stored = await this.tasks.findByNo(taskNo);
     if (!stored) throw new A2AError('The task was deleted.');
-    yield { payload: { $case: 'task', value: stored.task } };
+    yield [{ payload: { $case: 'task', value: stored.task } }];
     if (isTerminal(stored.task.status?.state ?? 0) || stored.waiting) return;
-    for await (const { event } of this.stream.follow(taskNo, stored.version, gone)) {
-      const response = toStreamResponse(event);
-      if (response) yield response;
-      if (endsTurn(stateSetBy(event) ?? 0)) return;
-    }
+    yield* this.upToEnd(taskNo, stored.version, gone);
   }
 
   private async read(taskNo: number): Promise<Task> {

@@ -9,11 +9,26 @@ export type WakeupListener = (taskNos: readonly number[] | undefined) => void;
  */
 export abstract class TaskEventStream {
   /**
-   * Every event after `fromVersion` once and in order, ending after the one that ends the task, when the signal aborts,
-   * or when the task is deleted. Pull-based: a follower is a cursor, so a slow reader costs no memory. One whose cursor
-   * is older than the retained log gets updates that bring it level instead of what is gone.
+   * Every event after `fromVersion` once and in order, in batches as they come, at least one in each; ending after the
+   * event that ends the task, when the signal aborts, or when the task is deleted. Pull-based: a follower is a cursor, so
+   * a slow reader costs no more memory than a batch, a MiB or the one event that is larger. One whose cursor is older than
+   * the retained log gets updates that bring it level instead of what is gone.
    */
-  abstract follow(taskNo: number, fromVersion: number, signal: AbortSignal): AsyncGenerator<VersionedTaskEvent, void>;
+  abstract batches(
+    taskNo: number,
+    fromVersion: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly VersionedTaskEvent[], void>;
+
+  /** The same, one by one. */
+  async *follow(taskNo: number, fromVersion: number, signal: AbortSignal): AsyncGenerator<VersionedTaskEvent, void> {
+    for await (const batch of this.batches(taskNo, fromVersion, signal)) {
+      for (const event of batch) {
+        yield event;
+        if (signal.aborted) return;
+      }
+    }
+  }
 
   /** Events that this replica has just committed: told here at once, and everywhere as a wake-up. */
   abstract committed(taskNo: number, events: readonly VersionedTaskEvent[]): void;

@@ -13,6 +13,9 @@ import { TaskEventStream, type WakeupListener } from './task-event-stream.js';
 
 const PAGE_EVENTS = 200;
 
+/** Why the wait of a follower ended. Given, since an abort without a reason makes an error, with its stack. */
+const STOPPED = 'stopped';
+
 /** How wake-ups travel. */
 export interface WakeupOptions {
   /** LISTEN and NOTIFY; without it the poll alone brings what other replicas commit. */
@@ -49,15 +52,15 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
     return this.closing.signal;
   }
 
-  override async *follow(
+  override async *batches(
     taskNo: number,
     fromVersion: number,
     signal: AbortSignal,
-  ): AsyncGenerator<VersionedTaskEvent, void> {
+  ): AsyncGenerator<readonly VersionedTaskEvent[], void> {
     const [stop, unlink] = either(signal, this.closing.signal);
     const task = this.enter(taskNo);
     let cursor = fromVersion;
-    let last: ReturnType<FollowedTask['look']> | undefined;
+    let looked: ReturnType<FollowedTask['look']> | undefined;
     let until = Infinity;
     try {
       while (!signal.aborted) {
@@ -66,21 +69,21 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
         if (cursor >= until) return;
         let events = task.recent(cursor);
         if (events.length === 0) {
-          if (!task.hasNews(cursor, last)) {
+          if (!task.hasNews(cursor, looked)) {
             if (task.deleted || this.closed.aborted) return;
             await untilWakeup(task, stop);
             continue;
           }
-          last = task.look();
+          looked = task.look();
           events = await this.page(task, taskNo, cursor, stop);
-          if (isFullPage(events, PAGE_EVENTS)) last = undefined; // there may be more behind a full page
+          if (isFullPage(events, PAGE_EVENTS)) looked = undefined; // there may be more behind a full page
         }
-        for (const event of events) {
-          yield event;
-          cursor = Math.max(cursor, event.version);
-          if (isTerminal(stateSetBy(event.event) ?? 0)) return;
-          if (signal.aborted) return;
-        }
+        const batch = upToEnd(events);
+        const last = batch.at(-1);
+        if (!last) continue;
+        yield batch;
+        if (endsTask(last)) return;
+        cursor = Math.max(cursor, last.version);
       }
     } finally {
       unlink();
@@ -179,12 +182,20 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
 /** A signal that aborts with either. Not AbortSignal.any: its sources keep every signal ever made of them. */
 function either(...sources: AbortSignal[]): [AbortSignal, () => void] {
   const stop = new AbortController();
-  const abort = (): void => stop.abort();
+  const abort = (): void => stop.abort(STOPPED);
   for (const source of sources) {
     if (source.aborted) abort();
     source.addEventListener('abort', abort);
   }
   return [stop.signal, () => sources.forEach((source) => source.removeEventListener('abort', abort))];
+}
+
+const endsTask = ({ event }: VersionedTaskEvent): boolean => isTerminal(stateSetBy(event) ?? 0);
+
+/** After the event that ends the task there is nothing. */
+function upToEnd(events: readonly VersionedTaskEvent[]): readonly VersionedTaskEvent[] {
+  const end = events.findIndex(endsTask);
+  return end < 0 ? events : events.slice(0, end + 1);
 }
 
 const isDense = (events: readonly VersionedTaskEvent[], cursor: number): boolean =>

@@ -22,23 +22,24 @@ export class InMemoryTaskEventStream extends TaskEventStream {
     return this.closing.signal;
   }
 
-  override async *follow(
+  override async *batches(
     taskNo: number,
     fromVersion: number,
     signal: AbortSignal,
-  ): AsyncGenerator<VersionedTaskEvent, void> {
+  ): AsyncGenerator<readonly VersionedTaskEvent[], void> {
     let cursor = fromVersion;
     while (!signal.aborted) {
       // Listening first: what is written between the read and the wait is not missed.
       const change = this.nextChange(taskNo, signal);
       try {
         const events = await this.tasks.readEvents(taskNo, cursor, PAGE_EVENTS);
-        for (const event of events) {
-          yield event;
-          cursor = event.version;
-          if (isTerminal(stateSetBy(event.event) ?? 0)) return;
+        const last = events.at(-1);
+        if (last) {
+          yield events;
+          if (isTerminal(stateSetBy(last.event) ?? 0)) return;
+          cursor = last.version;
+          continue;
         }
-        if (events.length > 0) continue;
         if (this.closed.aborted) return;
         await change.happened;
       } finally {
