@@ -293,14 +293,14 @@ export class AbandonedTurnRecovery {
     outcome: RecoveryOutcome,
   ): Promise<RecoveryOutcome> {
     const { taskNo, task } = stored;
-    const { event, bytes } = copyEvent(ending({ taskId: task.id, contextId: task.contextId }));
+    const { event, text } = copyEvent(ending({ taskId: task.id, contextId: task.contextId }));
     racePoint('recovery-end.before');
     const version = await this.tasks.append({ taskNo, taskId: task.id }, [event], {
       ...{ expectedVersion: stored.version, generation: claimed.generation, endsTurn: true, commitId: randomUUID() },
-      snapshot: encodeTask(applyEvent(task, event)),
+      ...{ texts: [text], snapshot: encodeTask(applyEvent(task, event)) },
     });
     racePoint('recovery-end.after');
-    this.stream.committed(taskNo, [{ version, event, bytes }]);
+    this.stream.committed(taskNo, [{ version, event, bytes: text.length }]);
     return outcome;
   }
 

@@ -11,7 +11,7 @@ import { encodeEvent } from './task-event.codec.js';
 import { madeLease, stateOfRow } from './task-rows.js';
 import { joinLines, type TaskTables } from './task-statements.js';
 import { isTerminal, stateName } from './task-states.js';
-import type { AppendOptions, CreatedTask, CreateOptions, TaskScope } from './task-store.js';
+import type { AppendOptions, CreatedTask, CreateOptions, EventOptions, TaskScope } from './task-store.js';
 
 /** The commits of turns: one round trip each, or a share of one, and a transaction that finds out why nothing was stored. */
 export class TaskCommits {
@@ -36,7 +36,12 @@ export class TaskCommits {
 
   /** As {@link VersionedTaskStore.create}. */
   async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
-    const made = await this.group.create({ scope, events: events.map(encodeEvent), options, ...lastStatus(events, 0) });
+    const made = await this.group.create({
+      scope,
+      events: textsOf(events, options),
+      options,
+      ...lastStatus(events, 0),
+    });
     if (made) return made;
     return (await this.createdBefore(scope, events, options)) ?? this.create(scope, events, options);
   }
@@ -137,8 +142,11 @@ export class TaskCommits {
   }
 }
 
+const textsOf = (events: readonly TaskEvent[], { texts }: EventOptions): readonly string[] =>
+  texts ?? events.map(encodeEvent);
+
 const laterCommit = (taskNo: number, events: readonly TaskEvent[], options: AppendOptions): LaterCommit => ({
-  ...{ taskNo, events: events.map(encodeEvent), options },
+  ...{ taskNo, events: textsOf(events, options), options },
   ...lastStatus(events, options.expectedVersion),
 });
 

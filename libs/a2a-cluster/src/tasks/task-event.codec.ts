@@ -1,51 +1,71 @@
 import { Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent } from '@a2a-js/sdk';
 import type { Metadata, TaskEvent } from './task-event.js';
 
-/** Texts of events that were copied: they are stored as they were copied, without a second serialization. */
-const texts = new WeakMap<TaskEvent, string>();
+/** An event as JSON. */
+interface EventJson {
+  task?: unknown;
+  statusUpdate?: unknown;
+  artifactUpdate?: unknown;
+  userMessage?: unknown;
+  taskMerge?: unknown;
+  fromTask?: unknown;
+  keptParts?: unknown;
+}
 
-/** A deep copy of an event, which nobody else holds, and the size of its JSON. */
-export function copyEvent(event: TaskEvent): { event: TaskEvent; bytes: number } {
-  const text = serialize(event);
-  const copy = decodeEvent(text);
-  texts.set(copy, text);
-  return { event: copy, bytes: text.length };
+/** A deep copy of an event, which nobody else holds, and its JSON text. */
+export function copyEvent(event: TaskEvent): { event: TaskEvent; text: string } {
+  const json = toJson(event);
+  const text = JSON.stringify(json);
+  return { event: fromJson(isPlain(json) ? json : (JSON.parse(text) as EventJson)), text };
 }
 
 /**
  * An event as JSON text. Text, not jsonb: it holds what the protocol allows and jsonb refuses (escaped NULs, lone
  * surrogates), and the SDK's toJSON keeps raw parts, which a plain JSON.stringify corrupts.
  */
-export function encodeEvent(event: TaskEvent): string {
-  return texts.get(event) ?? serialize(event);
+export const encodeEvent = (event: TaskEvent): string => JSON.stringify(toJson(event));
+
+/** The event behind its JSON text: always a fresh object that nobody else holds. */
+export const decodeEvent = (text: string): TaskEvent => fromJson(JSON.parse(text) as EventJson);
+
+/**
+ * Whether the text of this JSON would be read as just this, with nothing in it that the event still holds: what the SDK
+ * makes of an event is its own but for metadata and data parts, and holds the values that it was given.
+ */
+function isPlain(json: unknown): boolean {
+  if (typeof json !== 'object') return typeof json === 'string' || typeof json === 'boolean' || json === undefined;
+  if (json === null) return false;
+  if (Array.isArray(json)) return json.every(isPlain);
+  for (const [key, value] of Object.entries(json)) {
+    if (key === 'metadata' || key === 'data' || !isPlain(value)) return false;
+  }
+  return true;
 }
 
-function serialize(event: TaskEvent): string {
+function toJson(event: TaskEvent): EventJson {
   switch (event.kind) {
     case 'task':
-      return JSON.stringify({ task: Task.toJSON(event.task) });
+      return { task: Task.toJSON(event.task) };
     case 'statusUpdate':
-      return JSON.stringify({
+      return {
         statusUpdate: TaskStatusUpdateEvent.toJSON(event.statusUpdate),
         ...(event.fromTask && { fromTask: true }),
-      });
+      };
     case 'artifactUpdate':
-      return JSON.stringify({
+      return {
         artifactUpdate: TaskArtifactUpdateEvent.toJSON(event.artifactUpdate),
         ...(event.keptParts !== undefined && { keptParts: event.keptParts }),
-      });
+      };
     case 'userMessage':
-      return JSON.stringify({ userMessage: Message.toJSON(event.userMessage) });
+      return { userMessage: Message.toJSON(event.userMessage) };
     case 'taskMerge': {
       const { history, metadata } = event.taskMerge;
-      return JSON.stringify({ taskMerge: { history: history?.map((message) => Message.toJSON(message)), metadata } });
+      return { taskMerge: { history: history?.map((message) => Message.toJSON(message)), metadata } };
     }
   }
 }
 
-/** The event behind its JSON text: always a fresh object that nobody else holds. */
-export function decodeEvent(text: string): TaskEvent {
-  const stored = JSON.parse(text) as Record<string, unknown>;
+function fromJson(stored: EventJson): TaskEvent {
   if (stored.statusUpdate) {
     return {
       kind: 'statusUpdate',
@@ -72,7 +92,7 @@ export function decodeEvent(text: string): TaskEvent {
       },
     };
   }
-  throw new Error(`The event log holds an event of no known kind: ${text.slice(0, 100)}`);
+  throw new Error(`The event log holds an event of no known kind: ${JSON.stringify(stored).slice(0, 100)}`);
 }
 
 /** A task as JSON text: the form of the snapshot column. */

@@ -47,8 +47,14 @@ export interface WriteOptions {
   timeoutMs?: number;
 }
 
+/** What comes with events. */
+export interface EventOptions extends WriteOptions {
+  /** The events as JSON text, where the caller has it already. */
+  texts?: readonly string[];
+}
+
 /** A new task's first commit. */
-export interface CreateOptions extends WriteOptions {
+export interface CreateOptions extends EventOptions {
   contextId: string;
   /** Identifies this commit: a repetition after a lost answer finds that it was done. */
   commitId: string;
@@ -71,7 +77,7 @@ export interface CreatedTask {
 }
 
 /** A later commit. */
-export interface AppendOptions extends WriteOptions {
+export interface AppendOptions extends EventOptions {
   /** The version that these events follow on. */
   expectedVersion: number;
   commitId: string;

@@ -21,7 +21,7 @@ const MIN_TAIL_BYTES = 64 * 1024;
 
 interface Queued {
   event: TaskEvent;
-  bytes: number;
+  text: string;
 }
 
 /** A completion that comes after the cancel was known is no longer wanted: COMPLETED does not follow a cancel (O40). */
@@ -113,7 +113,7 @@ export class CommitLoop {
       this.task = applyEvent(this.task, queued.event);
       this.queue.push(queued);
       this.added += 1;
-      this.queuedBytes += queued.bytes;
+      this.queuedBytes += queued.text.length;
       const state = stateSetBy(queued.event);
       if (state === undefined) continue;
       this.published = state;
@@ -217,7 +217,7 @@ export class CommitLoop {
 
   private async commit(batch: Queued[]): Promise<void> {
     const events = batch.map(({ event }) => event);
-    const bytes = batch.reduce((sum, queued) => sum + queued.bytes, 0);
+    const bytes = batch.reduce((sum, { text }) => sum + text.length, 0);
     const ends = this.endQueued && this.queue.length === 0;
     const outgrown = this.tailBytes + bytes >= Math.max(MIN_TAIL_BYTES, this.snapshotBytes);
     // Nothing was queued since the batch was taken, so the task is what these events make of it.
@@ -226,7 +226,9 @@ export class CommitLoop {
     const before = await this.store(batch, ends, snapshot);
     const taskNo = this.taskNo!;
     this.queuedBytes -= bytes;
-    const stored = batch.map((queued, at): VersionedTaskEvent => ({ version: before + at + 1, ...queued }));
+    const stored = batch.map(({ event, text }, at): VersionedTaskEvent => ({
+      ...{ version: before + at + 1, event, bytes: text.length },
+    }));
     this.stream.committed(taskNo, stored);
     const state = events.map(stateSetBy).findLast((set) => set !== undefined);
     const committed: Committed = { taskNo, version: this.version, state, ended: ends ? this.task : undefined };
@@ -250,7 +252,6 @@ export class CommitLoop {
 
   /** Stores a batch, whatever it takes until the deadline. Returns the version before it. */
   private async store(batch: Queued[], ends: boolean, snapshot: string | undefined): Promise<number> {
-    const events = batch.map(({ event }) => event);
     const commitId = randomUUID();
     const backoff = new Backoff();
     let stale = false;
@@ -263,7 +264,7 @@ export class CommitLoop {
       try {
         if (stale) snapshot = await this.reload(batch, snapshot !== undefined);
         stale = false;
-        return await this.tryStore(events, { commitId, ends, snapshot, timeoutMs });
+        return await this.tryStore(batch, { commitId, ends, snapshot, timeoutMs });
       } catch (error) {
         if (error instanceof ConcurrentTaskModificationError && this.taskNo !== undefined) stale = true;
         else if (isPassing(error)) await backoff.pause();
@@ -273,20 +274,23 @@ export class CommitLoop {
   }
 
   private async tryStore(
-    events: TaskEvent[],
+    batch: Queued[],
     attempt: { commitId: string; ends: boolean; snapshot: string | undefined; timeoutMs: number },
   ): Promise<number> {
     const { commitId, ends, snapshot } = attempt;
     const { scope, contextId, lease, receipt, push } = this.target;
-    const bound = Number.isFinite(attempt.timeoutMs) ? { timeoutMs: Math.ceil(attempt.timeoutMs) } : {};
+    const events = batch.map(({ event }) => event);
+    const given = {
+      ...{ commitId, texts: batch.map(({ text }) => text) },
+      ...(Number.isFinite(attempt.timeoutMs) && { timeoutMs: Math.ceil(attempt.timeoutMs) }),
+    };
     if (this.taskNo === undefined) {
       const options = {
+        ...given,
         contextId,
-        commitId,
         snapshot: snapshot ?? '',
         ...(receipt && { receipt }),
         ...(push && { push }),
-        ...bound,
       };
       racePoint('first-commit.before');
       const made = await this.tasks.create(scope, events, { ...options, ...(lease && !ends && { lease }) });
@@ -301,7 +305,7 @@ export class CommitLoop {
     const before = this.version;
     racePoint(ends ? 'ending-commit.before' : 'commit.before');
     this.version = await this.tasks.append({ taskNo: this.taskNo, taskId: scope.taskId }, events, {
-      ...{ expectedVersion: before, commitId, endsTurn: ends, ...bound },
+      ...{ ...given, expectedVersion: before, endsTurn: ends },
       ...(this.generation !== undefined && { generation: this.generation }),
       ...(snapshot !== undefined && { snapshot }),
     });

@@ -106,8 +106,12 @@ function toTaskEvent(
         statusUpdate: { ...event.data, taskId, contextId, status: status && timed(status) },
       };
     }
-    case 'artifactUpdate':
-      return { kind: 'artifactUpdate', artifactUpdate: { ...event.data, taskId, contextId } };
+    case 'artifactUpdate': {
+      const { data } = event;
+      // Most often, and then nothing is to be filled in: the loop takes its copy in any case.
+      const isWhole = data.taskId === taskId && data.contextId === contextId;
+      return { kind: 'artifactUpdate', artifactUpdate: isWhole ? data : { ...data, taskId, contextId } };
+    }
   }
 }
 
