@@ -81,7 +81,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** The lease of the first of three turns was claimed by B when their commits come. */
   async function oneWasClaimed(ending: boolean, guard?: Guardless) {
-    const [a, b] = [groupingReplica(cluster, guard), cluster.replica()];
+    const [a, b] = [groupingReplica(cluster, { guard }), cluster.replica()];
     const turns = await turnsAtWork(a, 3);
     await expireLeases(cluster.db, turns[0]!.taskNo);
     const [claimed] = await b.leases.claim(claimFor(b.holderId));
@@ -119,7 +119,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** The first of three tasks has ended, as a foreign hand would do it: with its version and its lease as they were. */
   async function oneHasEnded(guard?: Guardless) {
-    const a = groupingReplica(cluster, guard);
+    const a = groupingReplica(cluster, { guard });
     const turns = await turnsAtWork(a, 3);
     const { taskNo } = turns[0]!;
     await cluster.db.query(`UPDATE a2a_tasks SET state = 'TASK_STATE_CANCELED' WHERE task_no = $1`, [taskNo]);
@@ -160,7 +160,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** Somebody holds the row of the first of three tasks while their commits come. */
   async function oneTaskIsLocked(guard?: Guardless) {
-    const a = groupingReplica(cluster, guard);
+    const a = groupingReplica(cluster, { guard, patient: true });
     const turns = await turnsAtWork(a, 3);
     const hold = await holdTask(cluster.db, turns[0]!.taskNo);
     const flushed = await publishTogether(a, turns.map(completed));
@@ -189,7 +189,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** A renewal round has come as far as the second of two leases, and has the first one before it. */
   async function renewalInTheOtherOrder(guard?: Guardless) {
-    const a = groupingReplica(cluster, guard);
+    const a = groupingReplica(cluster, { guard, patient: true });
     const turns = await turnsAtWork(a, 2);
     const renew = 'UPDATE a2a_task_leases SET renewed_at = clock_timestamp() WHERE task_no = $1';
     const renewal = await holdLock(cluster.db, renew, [turns[1]!.taskNo]);
@@ -216,7 +216,7 @@ describe('Commits of several turns in one statement', () => {
   });
 
   it('I3 what changes between the look at a row and its lock is seen: the row is judged as it is then', async () => {
-    const [a, b] = [groupingReplica(cluster), cluster.replica()];
+    const [a, b] = [groupingReplica(cluster, { patient: true }), cluster.replica()];
     const turns = await turnsAtWork(a, 5);
     const [claimed, saved, ended, renewed, as] = turns as [
       RunningTurn,
@@ -255,7 +255,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** A group stands before its end, with all of its locks, when the leases run out. */
   async function groupInFlight(guard?: Guardless) {
-    const [a, b] = [groupingReplica(cluster, guard), cluster.replica()];
+    const [a, b] = [groupingReplica(cluster, { guard, patient: true }), cluster.replica()];
     const turns = await turnsAtWork(a, 3);
     const [going, holding, ending] = turns as [RunningTurn, RunningTurn, RunningTurn];
     const hold = await holdEvents(cluster.db);
@@ -329,6 +329,25 @@ describe('Commits of several turns in one statement', () => {
     expect(lost).toBe(true);
     expect(await logsOf(turns)).toEqual(Array(3).fill(['task WORKING', 'status COMPLETED']));
     expect(await generationsOf(turns)).toEqual([undefined, undefined, undefined]);
+  });
+
+  it('I2 of two commits of one task in a group one is stored, and the other is refused', async () => {
+    const a = groupingReplica(cluster);
+    const { scope, taskNo, generation } = await a.working();
+    const others = await turnsAtWork(a, 2);
+    const append = (turn: Pick<RunningTurn, 'scope' | 'taskNo' | 'generation'>, endsTurn: boolean) =>
+      a.tasks.append(
+        { taskNo: turn.taskNo, taskId: turn.scope.taskId },
+        [status(turn.scope, endsTurn ? COMPLETED : WORKING)],
+        { expectedVersion: 1, commitId: randomUUID(), endsTurn, generation: turn.generation },
+      );
+    const before = others.map((other) => append(other, false));
+    const both = await Promise.allSettled([true, false].map((ends) => append({ scope, taskNo, generation }, ends)));
+    await Promise.all(before);
+    expect(a.groups()).toBe(1);
+    expect(both.map((settled) => settled.status)).toEqual(['fulfilled', 'rejected']);
+    expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status COMPLETED']);
+    expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
   });
 
   it('a commit that is too large to share a statement goes alone', async () => {

@@ -127,7 +127,17 @@ describe('First commits of several turns in one statement', () => {
 
   /** The same two messages reach two replicas in opposite orders, and both are stored in groups at the same time. */
   async function inOppositeOrders(guard?: Guardless) {
-    const [a, b] = [groupingReplica(cluster, guard), groupingReplica(cluster, guard)];
+    const options = { guard, patient: true };
+    const [a, b] = [groupingReplica(cluster, options), groupingReplica(cluster, options)];
+    const failures: string[] = [];
+    for (const { database } of [a, b]) {
+      interceptGroups(database, (_sql, run) =>
+        run().catch((error: Error) => {
+          failures.push(error.message);
+          throw error;
+        }),
+      );
+    }
     const [one, two] = [receiptOf('one'), receiptOf('two')];
     // Stops A between the two: to B, the first of them is not there yet.
     await cluster.db.query(`
@@ -148,20 +158,54 @@ describe('First commits of several turns in one statement', () => {
     await hold.release();
     const results = [...(await first), ...(await second)];
     await cluster.db.query('DROP FUNCTION hold_second CASCADE');
-    return results;
+    return { results, failures };
   }
 
   it('I7 two groups with the same messages in opposite orders: each message is accepted once', async () => {
-    const [one, two, twoAgain, oneAgain] = await inOppositeOrders();
+    const { results, failures } = await inOppositeOrders();
+    const [one, two, twoAgain, oneAgain] = results;
+    expect(failures).toEqual([]);
     expect(oneAgain).toEqual(new MessageRepeatedError((one as { taskNo: number }).taskNo));
     expect(twoAgain).toEqual(new MessageRepeatedError((two as { taskNo: number }).taskNo));
   });
 
   it('I7 negative control: without an order of their own they are a deadlock', async () => {
     const guard = withoutGuard(['ORDER BY a.tenant, a.owner, a.message_id, a.fingerprint', '']);
-    const results = await inOppositeOrders(guard);
+    const { failures } = await inOppositeOrders(guard);
     guard.expectGone();
-    expect(results.map((result) => (result instanceof Error ? result.message : ''))).toContain('deadlock detected');
+    expect(failures).toEqual([expect.stringContaining('deadlock detected')]);
+  });
+
+  /** Somebody has a message's receipt in a transaction of several statements when a group comes with it. */
+  async function oneReceiptIsLocked(patient: boolean) {
+    const a = groupingReplica(cluster, { patient });
+    const receipt = receiptOf();
+    const hold = await holdLock(
+      cluster.db,
+      `INSERT INTO a2a_message_receipts (tenant, owner, agent, message_id, fingerprint, task_no)
+       VALUES ('', 'unknown', 'default', $1, 'hash', 0)`,
+      [receipt.messageId],
+    );
+    const others = [create(a, newTask(a)), create(a, newTask(a))];
+    const [locked, ...rest] = [newTask(a, { receipt }), newTask(a), newTask(a)].map((task) => create(a, task));
+    await Promise.all(others);
+    await untilBlocked(cluster.db);
+    return { locked: locked!, rest: Promise.all(rest), hold };
+  }
+
+  it('I6 a message whose receipt is locked waits alone', async () => {
+    const { locked, rest, hold } = await oneReceiptIsLocked(false);
+    expect(await rest).toEqual([expect.objectContaining({ version: 2 }), expect.objectContaining({ version: 2 })]);
+    await untilBlocked(cluster.db);
+    await hold.release('ROLLBACK');
+    expect(await locked).toMatchObject({ version: 2 });
+  });
+
+  it('I6 negative control: a group that waits for a receipt keeps all of its turns waiting', async () => {
+    const { locked, rest, hold } = await oneReceiptIsLocked(true);
+    expect(await rowsIn('a2a_tasks')).toBe(2);
+    await hold.release('ROLLBACK');
+    expect([await locked, ...(await rest)].map((made) => (made as { version: number }).version)).toEqual([2, 2, 2]);
   });
 
   it('a task with a push receiver, and one without a receipt, go alone', async () => {

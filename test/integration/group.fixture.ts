@@ -4,19 +4,26 @@ import { status, WORKING } from './events.fixture.js';
 import { type Guardless, InterceptedDatabase, type Interception } from './faults.fixture.js';
 
 const GROUP = /^\s*WITH a AS MATERIALIZED/;
+const LOCK_TIMEOUT = /set_config\('lock_timeout', '\d+', true\)/;
 
 /** A replica whose groups a test counts and stands in the way of. */
 export type GroupingReplica = Omit<Replica, 'database'> & { database: InterceptedDatabase; groups: () => number };
 
-export function groupingReplica(cluster: Cluster, guard?: Guardless): GroupingReplica {
+export interface GroupingOptions {
+  guard?: Guardless | undefined;
+  /** Its groups stand before a lock for as long as it is held. */
+  patient?: boolean;
+}
+
+export function groupingReplica(cluster: Cluster, { guard, patient }: GroupingOptions = {}): GroupingReplica {
   let groups = 0;
   const replica = cluster.replica({
     database: (...args) => (guard ? guard.database(...args) : new InterceptedDatabase(...args)),
   });
   const database = replica.database as InterceptedDatabase;
-  interceptGroups(database, (_sql, run) => {
+  interceptGroups(database, (sql, run) => {
     groups += 1;
-    return run();
+    return run(patient ? sql.replace(LOCK_TIMEOUT, '0') : sql);
   });
   return { ...replica, database, groups: () => groups };
 }

@@ -82,6 +82,14 @@ describe('Batcher', () => {
     expect(alone).toEqual(['slow']);
   });
 
+  it('does each alone where one of them stands before what somebody else holds', async () => {
+    const { work, end } = workOf(() => Promise.reject(Object.assign(new Error('lock timeout'), { code: '55P03' })));
+    const batcher = new Batcher(work, LIMITS);
+    const answers = ['slow', 'b', 'c'].map((item) => batcher.ask(item, BOUND_MS));
+    end();
+    expect(await Promise.all(answers)).toEqual(['slow alone', 'b alone', 'c alone']);
+  });
+
   it('lets a work that takes long hold up nobody', async () => {
     const { work, groups, end } = workOf();
     const batcher = new Batcher(work, LIMITS);
@@ -118,6 +126,29 @@ describe('Batcher', () => {
     answer(new Map());
     expect(await Promise.all([slow, patient])).toEqual(['slow alone', 'patient alone']);
     expect(alone).toEqual(['slow', 'patient']);
+  });
+
+  it('does not begin with what is over, even where the process stood still', async () => {
+    const { work, groups, alone, end } = workOf();
+    const batcher = new Batcher(work, LIMITS);
+    const slow = batcher.ask('slow', BOUND_MS);
+    const late = ['b', 'c'].map((item) => batcher.ask(item, 5).catch((error: unknown) => error));
+    const begun = performance.now();
+    while (performance.now() < begun + 6); // no timer fires meanwhile
+    end();
+    expect(await Promise.all([slow, ...late])).toEqual([
+      ...['slow alone', new DatabaseTimeoutError(5), new DatabaseTimeoutError(5)],
+    ]);
+    expect([groups, alone]).toEqual([[], ['slow']]);
+  });
+
+  it('waits without a bound where there is none', async () => {
+    const { work, end } = workOf();
+    const batcher = new Batcher(work, LIMITS);
+    const answers = ['slow', 'b', 'c'].map((item) => batcher.ask(item, Infinity));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    end();
+    expect(await Promise.all(answers)).toEqual(['slow alone', 'b together', 'c together']);
   });
 
   it('gives a group the longest of its bounds', async () => {

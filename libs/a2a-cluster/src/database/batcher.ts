@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
-import { isPassing } from './database-errors.js';
+import { isContention, isPassing } from './database-errors.js';
 
 /** A work that takes longer, in ms, is not waited for: whatever holds it up holds up nobody else. */
 const PATIENCE_MS = 25;
@@ -15,7 +15,7 @@ export interface JointWork<Item, Answer> {
 /**
  * Does together what is asked for while `atOnce` works are under way: under load an item costs a share of a statement,
  * and as long as there are few, none waits. Done alone is what has no answer from the others' work, and what was in a
- * work that failed for more than a passing trouble: the defect of one item is not the others'.
+ * work that failed for a defect or for rows that somebody else holds: those of one item are not the others'.
  */
 export class Batcher<Item, Answer> {
   /** What is done together belongs to nobody's async context. */
@@ -34,9 +34,7 @@ export class Batcher<Item, Answer> {
       this.count(answer);
       return answer;
     }
-    const one = new Waiting<Item, Answer>(item, timeoutMs, () => {
-      this.waiting = this.waiting.filter((other) => other !== one);
-    });
+    const one = new Waiting<Item, Answer>(item, timeoutMs);
     this.waiting.push(one);
     return one.answer;
   }
@@ -57,6 +55,8 @@ export class Batcher<Item, Answer> {
   }
 
   private next(): void {
+    if (this.running >= this.limits.atOnce) return;
+    this.waiting = this.waiting.filter((one) => one.isInTime());
     while (this.waiting.length > 0 && this.running < this.limits.atOnce) {
       this.count(this.run(this.waiting.splice(0, this.limits.maxItems)));
     }
@@ -77,8 +77,8 @@ export class Batcher<Item, Answer> {
     try {
       return await this.work.together(items, Math.max(...batch.map(({ leftMs }) => leftMs)));
     } catch (error) {
-      // Trying again after a passing trouble is up to those who ask: alone and at once it would only add to it.
-      if (isPassing(error)) for (const one of batch) one.reject(error);
+      // Where the database is in trouble, trying again is up to those who ask: alone and at once it would only add to it.
+      if (isPassing(error) && !isContention(error)) for (const one of batch) one.reject(error);
       return new Map();
     }
   }
@@ -98,24 +98,26 @@ class Waiting<Item, Answer> {
   readonly answer: Promise<Answer>;
   isOver = false;
   private readonly deadline: number;
-  private readonly timer: NodeJS.Timeout;
+  private readonly timer: NodeJS.Timeout | undefined;
   private settle!: { resolve: (answer: Answer) => void; reject: (error: unknown) => void };
 
   constructor(
     readonly item: Item,
-    timeoutMs: number,
-    onTimeout: () => void,
+    private readonly timeoutMs: number,
   ) {
     this.answer = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
     this.deadline = performance.now() + timeoutMs;
-    this.timer = setTimeout(() => {
-      onTimeout();
-      this.reject(new DatabaseTimeoutError(timeoutMs));
-    }, timeoutMs);
+    if (Number.isFinite(timeoutMs)) this.timer = setTimeout(() => this.expire(), timeoutMs);
   }
 
   get leftMs(): number {
     return this.deadline - performance.now();
+  }
+
+  /** A process that stood still may come to the next work before it comes to the timers of those who waited for it. */
+  isInTime(): boolean {
+    if (!this.isOver && this.leftMs <= 0) this.expire();
+    return !this.isOver;
   }
 
   resolve(answer: Answer): void {
@@ -126,6 +128,10 @@ class Waiting<Item, Answer> {
   reject(error: unknown): void {
     this.end();
     this.settle.reject(error);
+  }
+
+  private expire(): void {
+    this.reject(new DatabaseTimeoutError(this.timeoutMs));
   }
 
   private end(): void {

@@ -9,14 +9,21 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
-const PASSING_STATES = new Set([
+const CONTENTION_STATES = new Set([
   '40001', // serialization failure, under a stricter default_transaction_isolation
   '40P01', // deadlock
   '55P03', // lock_timeout
+]);
+
+const PASSING_STATES = new Set([
+  ...CONTENTION_STATES,
   '57014', // statement_timeout
   '25P03', // idle_in_transaction_session_timeout
   '25006', // read only: a failover is under way
 ]);
+
+/** Whether it was lost to another transaction that wanted the same rows. */
+export const isContention = (error: unknown): boolean => CONTENTION_STATES.has(sqlState(error) ?? '');
 
 /**
  * Whether a statement was not run because it was prepared: behind a pooler in transaction mode it is not there, or there

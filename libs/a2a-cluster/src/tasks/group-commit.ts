@@ -78,13 +78,10 @@ export class GroupCommit {
     timeoutMs: number,
   ): Promise<ReadonlyMap<number, CreatedTask>> {
     const windowMs = commits[0]?.options.receipt?.windowMs ?? 0;
-    const messages = new Set<string>();
     // One statement has one window, and takes over no receipt twice.
-    const places = commits.flatMap(({ scope, options: { receipt } }, at) => {
-      const message = JSON.stringify([scope.tenant, scope.owner, receipt?.messageId, receipt?.fingerprint]);
-      if (receipt?.windowMs !== windowMs || messages.has(message)) return [];
-      messages.add(message);
-      return [at];
+    const places = firstOfEach(commits, ({ scope, options: { receipt } }) => {
+      if (receipt?.windowMs !== windowMs) return undefined;
+      return JSON.stringify([scope.tenant, scope.owner, receipt.messageId, receipt.fingerprint]);
     });
     const rows = await this.database.query<{ at: number; taskNo: string; generation: string | null }>(
       this.createAllStatement,
@@ -107,17 +104,30 @@ export class GroupCommit {
   }
 
   private async appendAll(commits: readonly LaterCommit[], timeoutMs: number): Promise<ReadonlyMap<number, number>> {
+    // One statement changes no row twice: of two commits of one task it would do parts of both.
+    const places = firstOfEach(commits, ({ taskNo }) => taskNo);
     const rows = await this.database.query<{ at: number; version: number }>(
       this.appendAllStatement,
-      sql.appendAllParams(commits.map(laterCommitRow)),
+      sql.appendAllParams(places.map((at) => laterCommitRow(commits[at]!))),
       timeoutMs,
     );
-    return new Map(rows.map(({ at, version }) => [at - 1, version]));
+    return new Map(rows.map(({ at, version }) => [places[at - 1]!, version]));
   }
 
   private bounded({ options: { timeoutMs = Infinity } }: FirstCommit | LaterCommit): number {
     return Math.min(timeoutMs, this.database.maxTimeoutMs);
   }
+}
+
+/** The places of the first commit with each key; those without a key have none. */
+function firstOfEach<T>(commits: readonly T[], keyOf: (commit: T) => unknown): number[] {
+  const keys = new Set<unknown>([undefined]);
+  return commits.flatMap((commit, at) => {
+    const key = keyOf(commit);
+    if (keys.has(key)) return [];
+    keys.add(key);
+    return [at];
+  });
 }
 
 function isSmall({ events, options }: FirstCommit | LaterCommit, request?: string | null): boolean {

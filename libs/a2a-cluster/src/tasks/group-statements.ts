@@ -38,8 +38,11 @@ function paramsOf<Row extends object>(types: Record<keyof Row, string>, commits:
   ];
 }
 
+/** How long a group stands before a lock that others hold, in ms: then its commits go alone, and one of them waits. */
+const LOCK_TIMEOUT_MS = 100;
+
 /**
- * The parameters as tables. LIMIT changes nothing but what the planner expects: else it takes the list for ten rows, finds
+ * The parameters as tables; the lock time-out is that of this statement alone. LIMIT changes nothing but what the planner expects: else it takes the list for ten rows, finds
  * that worth reading a table that is still small as a whole, and a prepared statement keeps to that while the table grows.
  */
 function tablesOf(types: Record<string, string>) {
@@ -47,7 +50,9 @@ function tablesOf(types: Record<string, string>) {
   const lists = names.map((name, at) => `$${at + 1}::${types[name]}[]`).join(', ');
   const next = names.length + 1;
   return {
-    commits: `unnest(${lists}) WITH ORDINALITY AS i(${names.join(', ')}, at) LIMIT $${next}`,
+    commits: `(SELECT set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true)) AS bound,
+           unnest(${lists}) WITH ORDINALITY AS i(${names.join(', ')}, at)
+     LIMIT $${next}`,
     events: `unnest($${next + 1}::integer[], $${next + 2}::integer[], ${lines(`$${next + 3}`)}) AS n(at, place, event)`,
     next: next + 4,
   };
@@ -105,9 +110,10 @@ export const appendAllParams = (commits: readonly GroupedCommit<LaterCommitRow>[
 
 /**
  * I3, I4: the later commits of several turns, each as in `appendStatement`: its task's row locked under its version, then
- * its lease under its generation, and all that it writes hangs on both. But none of these locks is waited for. What is
- * locked by others is missing among the answers and goes alone; so the group neither stands in a transaction of one of
- * its tasks, nor has a part in a deadlock with those who lock leases in another order (a renewal).
+ * its lease under its generation, and all that it writes hangs on both. But what is locked by others is not waited for: it
+ * is missing among the answers and goes alone. So the group neither stands in a transaction of one of its tasks, nor has a
+ * part in a deadlock with those who lock leases in another order (a renewal). Only where a lease was renewed since the
+ * statement began does SKIP LOCKED wait for a claim under way, which is a single statement and waits for nobody.
  */
 export const appendAllStatement = ({ tasks, events, leases }: TaskTables): string => {
   const { commits, events: theirEvents } = tablesOf(LATER_COMMIT);
