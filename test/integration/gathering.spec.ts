@@ -33,36 +33,59 @@ describe('Chunks that follow each other fast', () => {
     return rows.map(({ versions }) => versions);
   };
 
-  /** Waits until something follows version 2, without a timer. */
-  const nextCommit = async (loop: CommitLoop): Promise<void> => {
-    while (loop.key?.version === 2) await new Promise((resolve) => setImmediate(resolve));
+  /** Waits until something follows that version, without a timer. */
+  const nextCommit = async (loop: CommitLoop, version = 3): Promise<void> => {
+    while (loop.key?.version === version) await new Promise((resolve) => setImmediate(resolve));
   };
 
-  /** A turn that has just committed: version 2. */
+  /** A turn that has just committed, after a while: version 3. */
   async function justCommitted() {
     const running = await cluster.replica().working();
     stopClock();
-    running.loop.add(status(running.scope, WORKING));
-    await running.turn.flush();
+    for (let state = 0; state < 2; state += 1) {
+      jest.advanceTimersByTime(1_000);
+      running.loop.add(status(running.scope, WORKING));
+      await running.turn.flush();
+    }
     return running;
   }
 
-  it('are stored in one commit, ten milliseconds after the last one', async () => {
+  it('are stored some at a time: a millisecond after the last commit, then two, up to ten', async () => {
     const { scope, loop, taskNo } = await justCommitted();
-    for (const id of ['a', 'b', 'c']) loop.add(artifact(scope, id));
-    jest.advanceTimersByTime(GATHERING_MS - 1);
-    expect(loop.key?.version).toBe(2);
-    expect(await commitsOf(taskNo)).toEqual([[1], [2]]);
-    jest.advanceTimersByTime(1);
-    await nextCommit(loop);
-    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3, 4, 5]]);
+    const expected = [[1], [2], [3]];
+    for (const waitMs of [1, 2, 4, 8, 10, 10]) {
+      const version = loop.key!.version;
+      for (const id of ['a', 'b', 'c']) loop.add(artifact(scope, id));
+      jest.advanceTimersByTime(waitMs - 1);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(loop.key!.version).toBe(version);
+      jest.advanceTimersByTime(1);
+      await nextCommit(loop, version);
+      expected.push([1, 2, 3].map((place) => version + place));
+    }
+    expect(await commitsOf(taskNo)).toEqual(expected);
+  });
+
+  it('begin anew after a pause', async () => {
+    const { scope, loop } = await justCommitted();
+    const next = async (waitMs: number, pauseMs = 0): Promise<void> => {
+      const version = loop.key!.version;
+      jest.advanceTimersByTime(pauseMs);
+      loop.add(artifact(scope, 'a'));
+      jest.advanceTimersByTime(waitMs);
+      await nextCommit(loop, version);
+    };
+    for (const waitMs of [1, 2, 4, 8]) await next(waitMs);
+    await next(0, 1_000);
+    await next(1);
+    expect(loop.key!.version).toBe(9);
   });
 
   it('wait no longer once a flush waits for them', async () => {
     const { scope, loop, turn, taskNo } = await justCommitted();
     loop.add(artifact(scope, 'a'));
     await turn.flush();
-    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4]]);
   });
 
   it('wait no longer for one flush that comes while a commit is under way', async () => {
@@ -70,7 +93,7 @@ describe('Chunks that follow each other fast', () => {
     loop.add(status(scope, WORKING));
     loop.add(artifact(scope, 'a'));
     await turn.flush();
-    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4]]);
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4], [5]]);
   });
 
   it('do not keep a flush from ending that came before them', async () => {
@@ -83,7 +106,7 @@ describe('Chunks that follow each other fast', () => {
       loop.add(artifact(scope, 'b', 'more', true));
     }
     await flush;
-    expect(await commitsOf(taskNo)).toHaveLength(3);
+    expect(await commitsOf(taskNo)).toHaveLength(4);
     loop.close();
     await turn.flush();
   });
@@ -94,7 +117,7 @@ describe('Chunks that follow each other fast', () => {
     if (event.kind !== 'artifactUpdate') throw new Error('not a chunk');
     new FencedEventBus(turn, 10_000).publish(AgentEvent.artifactUpdate(event.artifactUpdate));
     await nextCommit(loop);
-    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4]]);
   });
 
   it('go with a state that follows them, which waits for nothing', async () => {
@@ -102,14 +125,14 @@ describe('Chunks that follow each other fast', () => {
     loop.add(artifact(scope, 'a'));
     loop.add(status(scope, COMPLETED));
     await turn.ended.promise;
-    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3, 4]]);
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4, 5]]);
   });
 
   it('go at once where they are many bytes', async () => {
     const { scope, loop, taskNo } = await justCommitted();
     loop.add(artifact(scope, 'a', 'x'.repeat(100_000)));
     await nextCommit(loop);
-    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4]]);
   });
 
   it('are no matter for a chunk that comes later than that', async () => {
@@ -117,6 +140,6 @@ describe('Chunks that follow each other fast', () => {
     jest.advanceTimersByTime(GATHERING_MS);
     loop.add(artifact(scope, 'a'));
     await nextCommit(loop);
-    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3]]);
+    expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4]]);
   });
 });

@@ -36,8 +36,8 @@ function isPlain(json: unknown): boolean {
   if (typeof json !== 'object') return typeof json === 'string' || typeof json === 'boolean' || json === undefined;
   if (json === null) return false;
   if (Array.isArray(json)) return json.every(isPlain);
-  for (const [key, value] of Object.entries(json)) {
-    if (key === 'metadata' || key === 'data' || !isPlain(value)) return false;
+  for (const key in json) {
+    if (key === 'metadata' || key === 'data' || !isPlain((json as Record<string, unknown>)[key])) return false;
   }
   return true;
 }

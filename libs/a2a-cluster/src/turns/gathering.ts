@@ -1,8 +1,11 @@
 /**
  * Chunks that follow each other faster than this, in ms, are stored together: a commit costs as much as some ten of them.
- * What comes at the pace of a model's tokens, or changes a state, waits for nothing.
+ * What comes at the pace of a model's tokens, or changes a state, waits for nothing. The first ones of a stream wait less,
+ * each commit up to twice as long as the one before it: their reader sees them soon, and a short stream is stored while it
+ * is published.
  */
 const GATHERING_MS = 10;
+const FIRST_GATHERING_MS = 1;
 
 /** As many bytes of chunks are not waited for any longer. */
 export const GATHERED_BYTES = 64 * 1024;
@@ -10,15 +13,16 @@ export const GATHERED_BYTES = 64 * 1024;
 /** The pace of a turn's commits: how long what is queued may wait for more. */
 export class Gathering {
   private sentAt = -Infinity;
+  private waitMs = FIRST_GATHERING_MS;
   private urgent = false;
   private end: (() => void) | undefined;
 
   /** Undefined where what is queued is to go now; else resolves when to ask again. */
   wait(): Promise<void> | undefined {
-    const waitMs = this.urgent ? 0 : this.sentAt + GATHERING_MS - performance.now();
-    if (waitMs <= 0) return undefined;
+    const leftMs = this.urgent ? 0 : this.sentAt + this.waitMs - performance.now();
+    if (leftMs <= 0) return undefined;
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, Math.ceil(waitMs));
+      const timer = setTimeout(resolve, Math.ceil(leftMs));
       this.end = () => {
         clearTimeout(timer);
         resolve();
@@ -28,7 +32,10 @@ export class Gathering {
 
   /** All that is queued goes now. */
   sent(): void {
-    this.sentAt = performance.now();
+    const now = performance.now();
+    const isSlow = now > this.sentAt + 2 * GATHERING_MS;
+    this.waitMs = isSlow ? FIRST_GATHERING_MS : Math.min(2 * this.waitMs, GATHERING_MS);
+    this.sentAt = now;
     this.urgent = false;
   }
 
