@@ -142,6 +142,22 @@ describe('Batcher', () => {
     expect([groups, alone]).toEqual([[], ['slow']]);
   });
 
+  it('does not begin alone with what is over once its group has failed', async () => {
+    const { work, alone, end } = workOf(() => {
+      const begun = performance.now();
+      while (performance.now() < begun + 6);
+      return Promise.reject(Object.assign(new Error('lock timeout'), { code: '55P03' }));
+    });
+    const batcher = new Batcher(work, LIMITS);
+    const slow = batcher.ask('slow', BOUND_MS);
+    const late = ['b', 'c'].map((item) => batcher.ask(item, 5).catch((error: unknown) => error));
+    end();
+    expect(await Promise.all([slow, ...late])).toEqual([
+      ...['slow alone', new DatabaseTimeoutError(5), new DatabaseTimeoutError(5)],
+    ]);
+    expect(alone).toEqual(['slow']);
+  });
+
   it('waits without a bound where there is none', async () => {
     const { work, end } = workOf();
     const batcher = new Batcher(work, LIMITS);

@@ -84,7 +84,7 @@ export class Batcher<Item, Answer> {
   }
 
   private async runAlone(one: Waiting<Item, Answer>): Promise<void> {
-    if (one.isOver) return;
+    if (!one.isInTime()) return;
     try {
       one.resolve(await this.work.alone(one.item, one.leftMs));
     } catch (error) {

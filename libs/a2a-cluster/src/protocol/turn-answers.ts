@@ -5,7 +5,7 @@ import { isPassing } from '../database/database-errors.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
-import { stateSetBy, toStreamResponse } from '../tasks/task-event.js';
+import { stateSetBy, toStreamResponse, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
 import type { FoundTask, VersionedTaskStore } from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
@@ -98,9 +98,11 @@ export class TurnAnswers {
       // A lost turn goes on elsewhere, and may end there without an event.
       else endsAt((await this.settledAt(taskNo, over.signal)) ?? Infinity);
     }, stop);
-    yield* this.upToEnd(taskNo, fromVersion, over.signal, (version) => {
+    yield* this.upToEnd(taskNo, fromVersion, over.signal, ({ version, event }) => {
       cursor = version;
-      return cursor >= last;
+      // A message of the user begins the next turn, of which this one may hear before it hears of its own end.
+      const isOthers = event.kind === 'userMessage' && turn.loop?.published !== TaskState.TASK_STATE_AUTH_REQUIRED;
+      return isOthers || cursor >= last;
     });
   }
 
@@ -109,10 +111,10 @@ export class TurnAnswers {
     taskNo: number,
     fromVersion: number,
     signal: AbortSignal,
-    isLast: (version: number) => boolean = () => false,
+    isLast: (event: VersionedTaskEvent) => boolean = () => false,
   ): AsyncGenerator<StreamResponse[], void> {
     for await (const batch of this.stream.batches(taskNo, fromVersion, signal)) {
-      const end = batch.findIndex(({ version, event }) => isLast(version) || endsTurn(stateSetBy(event) ?? 0));
+      const end = batch.findIndex((event) => isLast(event) || endsTurn(stateSetBy(event.event) ?? 0));
       const events = end < 0 ? batch : batch.slice(0, end + 1);
       yield events.flatMap(({ event }) => toStreamResponse(event) ?? []);
       if (end >= 0) return;

@@ -3,8 +3,7 @@ import type { ClusterDatabase } from '../database/cluster-database.js';
 import { isPassing } from '../database/database-errors.js';
 import { racePoint } from '../race-points/race-points.js';
 import { levelingEvents } from '../tasks/expand-task-event.js';
-import { isFullPage, stateSetBy, type VersionedTaskEvent } from '../tasks/task-event.js';
-import { isTerminal } from '../tasks/task-states.js';
+import { endsTask, isFullPage, upToEnd, type VersionedTaskEvent } from '../tasks/task-event.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import { FollowedTask } from './followed-task.js';
 import { NotifyChannel } from './notify-channel.js';
@@ -188,14 +187,6 @@ function either(...sources: AbortSignal[]): [AbortSignal, () => void] {
     source.addEventListener('abort', abort);
   }
   return [stop.signal, () => sources.forEach((source) => source.removeEventListener('abort', abort))];
-}
-
-const endsTask = ({ event }: VersionedTaskEvent): boolean => isTerminal(stateSetBy(event) ?? 0);
-
-/** After the event that ends the task there is nothing. */
-function upToEnd(events: readonly VersionedTaskEvent[]): readonly VersionedTaskEvent[] {
-  const end = events.findIndex(endsTask);
-  return end < 0 ? events : events.slice(0, end + 1);
 }
 
 const isDense = (events: readonly VersionedTaskEvent[], cursor: number): boolean =>

@@ -142,8 +142,12 @@ export class TaskCommits {
   }
 }
 
-const textsOf = (events: readonly TaskEvent[], { texts }: EventOptions): readonly string[] =>
-  texts ?? events.map(encodeEvent);
+function textsOf(events: readonly TaskEvent[], { texts }: EventOptions): readonly string[] {
+  if (!texts) return events.map(encodeEvent);
+  if (texts.length !== events.length)
+    throw new RangeError(`There are ${texts.length} texts for ${events.length} events.`);
+  return texts;
+}
 
 const laterCommit = (taskNo: number, events: readonly TaskEvent[], options: AppendOptions): LaterCommit => ({
   ...{ taskNo, events: textsOf(events, options), options },

@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Task } from '@a2a-js/sdk';
 import fc from 'fast-check';
 import { IDS, metadata, turn } from '../../../../test/helpers/task-arbitraries.js';
@@ -35,7 +37,7 @@ const textPart = (value: string) => ({
   ...{ content: { $case: 'text' as const, value }, metadata: undefined, filename: '', mediaType: '' },
 });
 
-const artifactEvent = (part: ReturnType<typeof textPart> | object, of: Record<string, unknown> = {}): TaskEvent => ({
+const artifactEvent = (part: ReturnType<typeof textPart> | object, of?: Record<string, unknown>): TaskEvent => ({
   kind: 'artifactUpdate',
   artifactUpdate: {
     ...{ ...IDS, append: false, lastChunk: true, metadata: of },
@@ -128,13 +130,49 @@ describe('task-event.codec', () => {
     );
   });
 
-  it.each([
+  class Shown {
+    toString(): string {
+      return 'shown';
+    }
+
+    toJSON(): string {
+      return 'as JSON';
+    }
+  }
+
+  it.each<[string, object]>([
     ['numbers', { content: { $case: 'text', value: Number.NaN }, filename: 5 }],
     ['objects', { content: { $case: 'url', value: { toJSON: () => 'somewhere' } } }],
+    ['objects of a class', { content: { $case: 'url', value: new Shown() }, filename: new Map() }],
+    ['dates', { filename: new Date(0) }],
     ['nothing', { content: { $case: 'text', value: null }, mediaType: null }],
   ])('copies %s in the place of texts as storing and reading would', (_what, part) => {
     const { event: copy, text } = copyEvent(artifactEvent({ ...textPart(''), ...part }));
     expectSame(copy, decodeEvent(text));
+  });
+
+  it('refuses what could not be read again', () => {
+    const event = artifactEvent(textPart(''));
+    if (event.kind !== 'artifactUpdate') throw new Error('not an artifact');
+    const { parts } = event.artifactUpdate.artifact!;
+    parts[2] = textPart('behind a hole');
+    expect(() => copyEvent(event)).toThrow(TypeError);
+  });
+
+  it('keeps nothing alive that a chunk was cut from', () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const heldBytes = (): number => {
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    const before = heldBytes();
+    const kept = Array.from({ length: 20 }, (_, at) => {
+      const body = Array.from({ length: 100_000 }, (_word, word) => `${at} ${word}`).join(' '); // a MB
+      return copyEvent(artifactEvent(textPart(body.slice(100, 150))));
+    });
+    expect(heldBytes() - before).toBeLessThan(5_000_000);
+    expect(kept).toHaveLength(20);
   });
 
   it('gives back every task as it was', () => {

@@ -1,5 +1,6 @@
 import type { Message, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
+import { isTerminal } from './task-states.js';
 
 /** What an executor put into `metadata` of a task or an event. */
 export type Metadata = Record<string, unknown>;
@@ -44,6 +45,15 @@ export function toStreamResponse(event: TaskEvent): StreamResponse | undefined {
     default:
       return undefined;
   }
+}
+
+/** Whether an event ends its task. After it there is nothing. */
+export const endsTask = ({ event }: VersionedTaskEvent): boolean => isTerminal(stateSetBy(event) ?? 0);
+
+/** These events as far as the one that ends their task. */
+export function upToEnd(events: readonly VersionedTaskEvent[]): readonly VersionedTaskEvent[] {
+  const end = events.findIndex(endsTask);
+  return end < 0 ? events : events.slice(0, end + 1);
 }
 
 /** The state that an event sets; undefined for one that sets none. Only a status event can end a turn or a stream. */

@@ -49,7 +49,7 @@ export interface WriteOptions {
 
 /** What comes with events. */
 export interface EventOptions extends WriteOptions {
-  /** The events as JSON text, where the caller has it already. */
+  /** The events as JSON texts, where the caller has them already: one for each event, each on one line. */
   texts?: readonly string[];
 }
 

@@ -1,6 +1,5 @@
 import { TaskEventStream, type WakeupListener } from '../streams/task-event-stream.js';
-import { stateSetBy, type VersionedTaskEvent } from '../tasks/task-event.js';
-import { isTerminal } from '../tasks/task-states.js';
+import { endsTask, upToEnd, type VersionedTaskEvent } from '../tasks/task-event.js';
 import type { InMemoryTaskStore } from './in-memory-task.store.js';
 
 const PAGE_EVENTS = 200;
@@ -33,10 +32,11 @@ export class InMemoryTaskEventStream extends TaskEventStream {
       const change = this.nextChange(taskNo, signal);
       try {
         const events = await this.tasks.readEvents(taskNo, cursor, PAGE_EVENTS);
-        const last = events.at(-1);
+        const batch = upToEnd(events);
+        const last = batch.at(-1);
         if (last) {
-          yield events;
-          if (isTerminal(stateSetBy(last.event) ?? 0)) return;
+          yield batch;
+          if (endsTask(last)) return;
           cursor = last.version;
           continue;
         }

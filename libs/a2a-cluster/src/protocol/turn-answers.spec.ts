@@ -1,0 +1,66 @@
+import { type StreamResponse, TaskState } from '@a2a-js/sdk';
+import type { TaskEventStream } from '../streams/task-event-stream.js';
+import type { TaskEvent, VersionedTaskEvent } from '../tasks/task-event.js';
+import type { VersionedTaskStore } from '../tasks/task-store.js';
+import { Deferred } from '../turns/deferred.js';
+import type { TurnExecution } from '../turns/turn-execution.js';
+import { TurnAnswers } from './turn-answers.js';
+
+const IDS = { taskId: 't', contextId: 'c' };
+
+const working: TaskEvent = {
+  kind: 'statusUpdate',
+  statusUpdate: {
+    ...IDS,
+    status: { state: TaskState.TASK_STATE_WORKING, message: undefined, timestamp: undefined },
+    metadata: undefined,
+  },
+};
+
+const said = (messageId: string) => ({
+  ...{ messageId, ...IDS, role: 1, parts: [], metadata: undefined, extensions: [], referenceTaskIds: [] },
+});
+
+/** What a turn has brought, and then the next one, in one batch: as a follower finds it that comes late. */
+const EVENTS: TaskEvent[] = [working, working, { kind: 'userMessage', userMessage: said('next') }, working, working];
+const BATCH = EVENTS.map((event, at): VersionedTaskEvent => ({ version: 2 + at, event, bytes: 0 }));
+
+const stream = {
+  async *batches() {
+    yield await Promise.resolve(BATCH);
+  },
+} as unknown as TaskEventStream;
+
+/** A follow-up's turn that has begun at version 1 and is over, though nobody here has heard of it yet. */
+function turnOf(published: TaskState, reply?: ReturnType<typeof said>) {
+  const opened = new Deferred<object>();
+  opened.resolve({ taskNo: 1, version: 1, task: undefined });
+  const ended = new Deferred<object>();
+  const turn = { opened, ended, reply, loop: { published, key: { version: 3 } } } as unknown as TurnExecution;
+  return { turn, ended };
+}
+
+describe('The stream of a turn', () => {
+  const answers = new TurnAnswers(undefined as unknown as VersionedTaskStore, stream, 1_000);
+
+  async function responsesOf(turn: TurnExecution, onFirst: () => void = () => undefined): Promise<StreamResponse[]> {
+    const responses: StreamResponse[] = [];
+    for await (const batch of answers.streamed(turn, new AbortController().signal)) {
+      responses.push(...batch);
+      onFirst();
+    }
+    return responses;
+  }
+
+  it('I5 ends before the next turn, although its own end is heard of later', async () => {
+    const { turn, ended } = turnOf(TaskState.TASK_STATE_WORKING, said('reply'));
+    const end = { kind: 'message', message: said('reply') };
+    const responses = await responsesOf(turn, () => ended.resolve(end));
+    expect(responses.map(({ payload }) => payload?.$case)).toEqual(['statusUpdate', 'statusUpdate', 'message']);
+  });
+
+  it('I5 goes on with the next turn where it waits for authentication', async () => {
+    const { turn } = turnOf(TaskState.TASK_STATE_AUTH_REQUIRED);
+    expect(await responsesOf(turn)).toHaveLength(4);
+  });
+});
