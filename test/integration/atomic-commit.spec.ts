@@ -1,23 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { newScope, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, message, status, taskEvent } from './events.fixture.js';
-import { leaseRow, logOf, taskRow } from './rows.fixture.js';
-
-const REFUSED = 'refuse-this-event';
+import { leaseRow, logOf, REFUSED, refuseEvents, taskRow } from './rows.fixture.js';
 
 describe('A commit is one statement', () => {
   const cluster = useCluster();
 
-  beforeAll(async () => {
-    // The event insert is the last part of the statement: all else of it has been done by then.
-    await cluster.db.query(`
-      CREATE FUNCTION refuse_event() RETURNS trigger LANGUAGE plpgsql AS $$
-      BEGIN
-        IF NEW.event LIKE '%${REFUSED}%' THEN RAISE EXCEPTION 'refused by the test'; END IF;
-        RETURN NEW;
-      END $$;
-      CREATE TRIGGER refuse_event AFTER INSERT ON a2a_task_events FOR EACH ROW EXECUTE FUNCTION refuse_event()`);
-  });
+  beforeAll(() => refuseEvents(cluster.db));
 
   it('O3 a new task whose event fails leaves neither task nor event nor lease', async () => {
     const { tasks, leaseRequest } = cluster.replica();

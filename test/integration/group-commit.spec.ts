@@ -11,6 +11,8 @@ import {
   holdTask,
   leaseRow,
   logOf,
+  REFUSED,
+  refuseEvents,
   taskRow,
   untilBlocked,
 } from './rows.fixture.js';
@@ -287,21 +289,13 @@ describe('Commits of several turns in one statement', () => {
   });
 
   it('O3 an event that the database refuses is refused alone, and its turn stores nothing of it', async () => {
-    await cluster.db.query(`
-      CREATE FUNCTION refuse_group_event() RETURNS trigger LANGUAGE plpgsql AS $$
-      BEGIN
-        IF NEW.event LIKE '%refuse-this-event%' THEN RAISE EXCEPTION 'refused by the test'; END IF;
-        RETURN NEW;
-      END $$;
-      CREATE TRIGGER refuse_group_event AFTER INSERT ON a2a_task_events
-         FOR EACH ROW EXECUTE FUNCTION refuse_group_event()`);
+    await refuseEvents(cluster.db);
     const a = groupingReplica(cluster);
     const turns = await turnsAtWork(a, 3);
     const [first, refused, last] = turns as [RunningTurn, RunningTurn, RunningTurn];
     const flushed = await Promise.all(
-      await publishTogether(a, [completed(first), working(refused, 'refuse-this-event'), completed(last)]),
+      await publishTogether(a, [completed(first), working(refused, REFUSED), completed(last)]),
     );
-    await cluster.db.query('DROP FUNCTION refuse_group_event CASCADE');
     expect(flushed.map(isLost)).toEqual([false, true, false]);
     expect((flushed[1] as Error).message).toMatch(/the database refuses its events/);
     expect(await logsOf(turns)).toEqual([

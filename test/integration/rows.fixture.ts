@@ -130,3 +130,17 @@ export async function holdEvents(db: TestDatabase): Promise<Hold> {
     CREATE OR REPLACE TRIGGER hold_event BEFORE INSERT ON a2a_task_events FOR EACH ROW EXECUTE FUNCTION hold_event()`);
   return holdLock(db, `SELECT pg_advisory_xact_lock(${HOLD_LOCK})`);
 }
+
+/** The text that makes an event fail: see {@link refuseEvents}. */
+export const REFUSED = 'refuse-this-event';
+
+/** Has the database refuse events with {@link REFUSED} in them, after all else of their statement has been done. */
+export async function refuseEvents(db: TestDatabase): Promise<void> {
+  await db.query(`
+    CREATE FUNCTION refuse_event() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      IF NEW.event LIKE '%${REFUSED}%' THEN RAISE EXCEPTION 'refused by the test'; END IF;
+      RETURN NEW;
+    END $$;
+    CREATE TRIGGER refuse_event AFTER INSERT ON a2a_task_events FOR EACH ROW EXECUTE FUNCTION refuse_event()`);
+}
