@@ -96,7 +96,7 @@ export class Batcher<Item, Answer> {
 /** An item that has to wait for its work. Within its bound it has an answer or an error. */
 class Waiting<Item, Answer> {
   readonly answer: Promise<Answer>;
-  isOver = false;
+  private isOver = false;
   private readonly deadline: number;
   private readonly timer: NodeJS.Timeout | undefined;
   private settle!: { resolve: (answer: Answer) => void; reject: (error: unknown) => void };

@@ -1,8 +1,8 @@
 import { Batcher, type JointWork } from '../database/batcher.js';
 import type { ClusterDatabase } from '../database/cluster-database.js';
 import * as sql from './group-statements.js';
+import { type CreatedRow, createdTask } from './task-rows.js';
 import type { TaskTables } from './task-statements.js';
-import { stateName } from './task-states.js';
 import type { AppendOptions, CreatedTask, CreateOptions, TaskScope } from './task-store.js';
 
 /** The status that a commit leaves behind, and the version that set it; nothing where it sets none. */
@@ -12,7 +12,7 @@ export interface CommitStatus {
 }
 
 /** A new task's first commit, its events as they are stored. */
-export interface FirstCommit extends CommitStatus {
+export interface FirstCommit extends Required<CommitStatus> {
   scope: TaskScope;
   events: readonly string[];
   options: CreateOptions;
@@ -83,7 +83,7 @@ export class GroupCommit {
       if (receipt?.windowMs !== windowMs) return undefined;
       return JSON.stringify([scope.tenant, scope.owner, receipt.messageId, receipt.fingerprint]);
     });
-    const rows = await this.database.query<{ at: number; taskNo: string; generation: string | null }>(
+    const rows = await this.database.query<CreatedRow & { at: number }>(
       this.createAllStatement,
       sql.createAllParams(
         places.map((at) => firstCommitRow(commits[at]!)),
@@ -92,13 +92,9 @@ export class GroupCommit {
       timeoutMs,
     );
     return new Map(
-      rows.map(({ at, taskNo, generation }) => {
+      rows.map(({ at, ...made }) => {
         const place = places[at - 1]!;
-        const version = commits[place]!.events.length;
-        return [
-          place,
-          { taskNo: Number(taskNo), version, generation: generation === null ? undefined : Number(generation) },
-        ];
+        return [place, createdTask(made, commits[place]!.events.length)];
       }),
     );
   }
@@ -146,7 +142,7 @@ function firstCommitRow({
     events,
     row: {
       ...{ tenant: scope.tenant, owner: scope.owner, task_id: scope.taskId, context_id: contextId },
-      ...{ state: state ?? stateName(0), state_version: stateVersion ?? 0, snapshot, count: events.length },
+      ...{ state, state_version: stateVersion, snapshot, count: events.length },
       ...{ commit_id: commitId, message_id: receipt?.messageId, fingerprint: receipt?.fingerprint },
       ...{ kind: lease?.kind, turn_id: lease?.turnId, holder: lease?.holder, ttl: lease?.ttlMs },
       ...{ request: lease?.request, context: lease?.context },

@@ -42,8 +42,9 @@ function paramsOf<Row extends object>(types: Record<keyof Row, string>, commits:
 const LOCK_TIMEOUT_MS = 100;
 
 /**
- * The parameters as tables; the lock time-out is that of this statement alone. LIMIT changes nothing but what the planner expects: else it takes the list for ten rows, finds
- * that worth reading a table that is still small as a whole, and a prepared statement keeps to that while the table grows.
+ * The parameters as tables; the lock time-out is that of this statement alone. LIMIT changes nothing but what the planner
+ * expects: else it takes the list for ten rows, finds that worth reading a table that is still small as a whole, and a
+ * prepared statement keeps to that while the table grows.
  */
 function tablesOf(types: Record<string, string>) {
   const names = Object.keys(types);

@@ -8,7 +8,7 @@ import type { MessageReceipts } from './message-receipts.js';
 import type { PreparedTaskStatements } from './prepared-task-statements.js';
 import { stateSetBy, type TaskEvent } from './task-event.js';
 import { encodeEvent } from './task-event.codec.js';
-import { madeLease, stateOfRow } from './task-rows.js';
+import { type CreatedRow, createdTask, madeLease, stateOfRow } from './task-rows.js';
 import { joinLines, type TaskTables } from './task-statements.js';
 import { isTerminal, stateName } from './task-states.js';
 import type { AppendOptions, CreatedTask, CreateOptions, EventOptions, TaskScope } from './task-store.js';
@@ -40,7 +40,7 @@ export class TaskCommits {
       scope,
       events: textsOf(events, options),
       options,
-      ...lastStatus(events, 0),
+      ...{ state: stateName(0), stateVersion: 0, ...lastStatus(events, 0) },
     });
     if (made) return made;
     return (await this.createdBefore(scope, events, options)) ?? this.create(scope, events, options);
@@ -52,12 +52,12 @@ export class TaskCommits {
   ): Promise<CreatedTask | undefined> {
     const { tenant, owner, taskId } = scope;
     const { lease, receipt, push, commitId, contextId, snapshot } = options;
-    const [made] = await this.database.query<{ taskNo: string; generation?: string }>(
+    const [made] = await this.database.query<CreatedRow>(
       this.prepared.create({
         ...{ leased: lease !== undefined, receipted: receipt !== undefined, pushed: push !== undefined },
       }),
       [
-        ...[tenant, owner, taskId, this.agent, contextId, state ?? stateName(0), stateVersion ?? 0],
+        ...[tenant, owner, taskId, this.agent, contextId, state, stateVersion],
         ...[snapshot, joinLines(events), events.length, commitId],
         ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
         ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
@@ -65,9 +65,7 @@ export class TaskCommits {
       ],
       timeoutMs,
     );
-    if (!made) return undefined;
-    const generation = made.generation === undefined ? undefined : Number(made.generation);
-    return { taskNo: Number(made.taskNo), version: events.length, generation };
+    return made && createdTask(made, events.length);
   }
 
   /**

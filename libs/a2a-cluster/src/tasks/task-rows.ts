@@ -4,7 +4,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import { applyEvent } from './apply-event.js';
 import { decodeEvent, decodeTask } from './task-event.codec.js';
 import { isInterrupted, stateOf } from './task-states.js';
-import type { FoundTask, StoredTask, TaskScope } from './task-store.js';
+import type { CreatedTask, FoundTask, StoredTask, TaskScope } from './task-store.js';
 
 /** A task as the statements read it: snapshot and tail. bigint columns arrive as strings. */
 export interface TaskRow {
@@ -43,6 +43,16 @@ export function storedTask(row: TaskRow): StoredTask {
   const task = tail.reduce((folded, text) => applyEvent(folded, decodeEvent(text)), decodeTask(row.snapshot));
   return { taskNo: Number(row.taskNo), version: row.version, stateVersion: row.stateVersion, task };
 }
+
+/** A first commit as its statement answers it; no generation where it brought no lease. */
+export interface CreatedRow {
+  taskNo: string;
+  generation?: string | null;
+}
+
+export const createdTask = ({ taskNo, generation }: CreatedRow, version: number): CreatedTask => ({
+  ...{ taskNo: Number(taskNo), version, generation: generation ? Number(generation) : undefined },
+});
 
 /**
  * Whether the lease is the one that this request made and whose answer was lost. A claim keeps the turn, but it changes
