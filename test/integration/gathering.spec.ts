@@ -66,6 +66,31 @@ describe('Chunks that follow each other fast', () => {
     expect(await commitsOf(taskNo)).toEqual(expected);
   });
 
+  it('are stored each 20 ms while more than ten of them come in that time', async () => {
+    const { scope, loop, taskNo } = await justCommitted();
+    const expected = [[1], [2], [3]];
+    for (const [chunks, waitMs] of [
+      [3, 1],
+      [3, 2],
+      [3, 4],
+      [11, 8],
+      [11, 16],
+      [11, 20],
+      [10, 20],
+      [10, 10],
+    ] as const) {
+      const version = loop.key!.version;
+      for (let chunk = 0; chunk < chunks; chunk += 1) loop.add(artifact(scope, `a${chunk}`));
+      jest.advanceTimersByTime(waitMs - 1);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(loop.key!.version).toBe(version);
+      jest.advanceTimersByTime(1);
+      await nextCommit(loop, version);
+      expected.push(Array.from({ length: chunks }, (_, at) => version + 1 + at));
+    }
+    expect(await commitsOf(taskNo)).toEqual(expected);
+  });
+
   it('begin anew after a pause', async () => {
     const { scope, loop } = await justCommitted();
     const next = async (waitMs: number, pauseMs = 0): Promise<void> => {

@@ -28,6 +28,9 @@ export const encodeEvent = (event: TaskEvent): string => JSON.stringify(toJson(e
 /** The event behind its JSON text: always a fresh object that nobody else holds. */
 export const decodeEvent = (text: string): TaskEvent => fromJson(JSON.parse(text) as EventJson);
 
+/** The events of a JSON array of such texts. */
+export const decodeEvents = (text: string): TaskEvent[] => (JSON.parse(text) as EventJson[]).map(fromJson);
+
 /**
  * Whether the text of this JSON would be read as just this, with nothing in it that the event still holds: what the SDK
  * makes of an event is its own but for metadata and data parts, and holds the values that it was given. Chunks of text

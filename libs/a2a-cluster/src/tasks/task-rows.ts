@@ -2,7 +2,7 @@ import type { TaskState } from '@a2a-js/sdk';
 import { EventLogGapError } from '../errors/event-log-gap.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import { applyEvent } from './apply-event.js';
-import { decodeEvent, decodeTask } from './task-event.codec.js';
+import { decodeEvents, decodeTask } from './task-event.codec.js';
 import { isInterrupted, stateOf } from './task-states.js';
 import type { CreatedTask, FoundTask, StoredTask, TaskScope } from './task-store.js';
 
@@ -15,7 +15,7 @@ export interface TaskRow {
   contextId: string;
   snapshot: string;
   snapshotVersion: number;
-  /** JSON array of the events' texts; as text, since apps may parse json columns their own way. */
+  /** JSON array of the events; as text, since apps may parse json columns their own way. */
   tail: string | null;
 }
 
@@ -36,11 +36,11 @@ export interface DecisionRow extends TaskRow {
 
 /** Snapshot plus tail. A tail that is not dense up to the version is an error, not a guess. */
 export function storedTask(row: TaskRow): StoredTask {
-  const tail = row.tail === null ? [] : (JSON.parse(row.tail) as string[]);
+  const tail = row.tail === null ? [] : decodeEvents(row.tail);
   if (tail.length !== row.version - row.snapshotVersion) {
     throw new EventLogGapError(Number(row.taskNo), row.snapshotVersion + 1, row.version, tail.length);
   }
-  const task = tail.reduce((folded, text) => applyEvent(folded, decodeEvent(text)), decodeTask(row.snapshot));
+  const task = tail.reduce(applyEvent, decodeTask(row.snapshot));
   return { taskNo: Number(row.taskNo), version: row.version, stateVersion: row.stateVersion, task };
 }
 

@@ -17,7 +17,7 @@ export interface TaskTables {
 export const storedTaskColumns = ({ events }: TaskTables, t: string): string => `
   ${t}.task_no AS "taskNo", ${t}.version, ${t}.state_version AS "stateVersion", ${t}.state,
   ${t}.context_id AS "contextId", ${t}.snapshot, ${t}.snapshot_version AS "snapshotVersion",
-  (SELECT json_agg(e.event ORDER BY e.version)::text FROM ${events} AS e
+  (SELECT '[' || string_agg(e.event, ',' ORDER BY e.version) || ']' FROM ${events} AS e
     WHERE e.task_no = ${t}.task_no AND e.version > ${t}.snapshot_version AND e.version <= ${t}.version) AS tail`;
 
 /** Whose it is, and whether somebody runs it. */

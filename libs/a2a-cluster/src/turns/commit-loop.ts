@@ -15,9 +15,7 @@ import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { Committed, CommitTarget, LeaseView } from './commit-target.js';
 import { Deferred } from './deferred.js';
 import { GATHERED_BYTES, Gathering } from './gathering.js';
-
-/** A snapshot is renewed once the log behind it is as long as it is, and not before this. */
-const MIN_TAIL_BYTES = 64 * 1024;
+import { SnapshotPace } from './snapshot-pace.js';
 
 interface Queued {
   event: TaskEvent;
@@ -47,13 +45,12 @@ export class CommitLoop {
   private taskNo: number | undefined;
   private generation: number | undefined;
   private version = 0;
-  private tailBytes = 0;
-  private snapshotBytes = 0;
   private endQueued = false;
   private closed = false;
   private refusal: LeaseLostError | undefined;
   private firstTriedAt: number | undefined;
   private readonly gathering = new Gathering();
+  private readonly snapshots = new SnapshotPace();
 
   /** Bytes of events that wait to be stored. */
   queuedBytes = 0;
@@ -80,7 +77,6 @@ export class CommitLoop {
     this.taskNo = stored.taskNo;
     this.version = stored.version;
     this.generation = generation;
-    this.snapshotBytes = MIN_TAIL_BYTES;
   }
 
   /** No more events: one that ends the turn is queued or stored, the turn is concluded, or the lease is lost. */
@@ -199,7 +195,7 @@ export class CommitLoop {
       }
       const batch = this.queue;
       this.queue = [];
-      this.gathering.sent();
+      this.gathering.sent(batch.length);
       try {
         await this.commit(batch);
       } catch (error) {
@@ -219,10 +215,8 @@ export class CommitLoop {
     const events = batch.map(({ event }) => event);
     const bytes = batch.reduce((sum, { text }) => sum + text.length, 0);
     const ends = this.endQueued && this.queue.length === 0;
-    const outgrown = this.tailBytes + bytes >= Math.max(MIN_TAIL_BYTES, this.snapshotBytes);
     // Nothing was queued since the batch was taken, so the task is what these events make of it.
-    const snapshot = ends || outgrown || this.taskNo === undefined ? this.takeSnapshot(bytes) : undefined;
-    if (snapshot === undefined) this.tailBytes += bytes;
+    const snapshot = this.snapshotWith(bytes, ends);
     const before = await this.store(batch, ends, snapshot);
     const taskNo = this.taskNo!;
     this.queuedBytes -= bytes;
@@ -243,10 +237,13 @@ export class CommitLoop {
     this.step = new Deferred();
   }
 
-  private takeSnapshot(bytes: number): string {
+  private snapshotWith(bytes: number, ends: boolean): string | undefined {
+    if (!ends && this.taskNo !== undefined && !this.snapshots.isDue(bytes)) {
+      this.snapshots.skipped(bytes);
+      return undefined;
+    }
     const snapshot = encodeTask(this.task!);
-    this.snapshotBytes = Math.max(snapshot.length, bytes);
-    this.tailBytes = 0;
+    this.snapshots.taken(snapshot, bytes);
     return snapshot;
   }
 

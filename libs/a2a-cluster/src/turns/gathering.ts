@@ -7,6 +7,10 @@
 const GATHERING_MS = 10;
 const FIRST_GATHERING_MS = 1;
 
+/** Where even so a commit brings more chunks than it costs, nobody sees them one by one: they gather for longer. */
+const FAST_GATHERING_MS = 20;
+const MANY_CHUNKS = 10;
+
 /** As many bytes of chunks are not waited for any longer. */
 export const GATHERED_BYTES = 64 * 1024;
 
@@ -31,10 +35,11 @@ export class Gathering {
   }
 
   /** All that is queued goes now. */
-  sent(): void {
+  sent(chunks: number): void {
     const now = performance.now();
-    const isSlow = now > this.sentAt + 2 * GATHERING_MS;
-    this.waitMs = isSlow ? FIRST_GATHERING_MS : Math.min(2 * this.waitMs, GATHERING_MS);
+    const isSlow = now > this.sentAt + 2 * FAST_GATHERING_MS;
+    const longestMs = chunks > MANY_CHUNKS ? FAST_GATHERING_MS : GATHERING_MS;
+    this.waitMs = isSlow ? FIRST_GATHERING_MS : Math.min(2 * this.waitMs, longestMs);
     this.sentAt = now;
     this.urgent = false;
   }
