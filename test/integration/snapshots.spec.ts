@@ -4,8 +4,10 @@ import { type TaskChange, turn as anyTurn } from '../helpers/task-arbitraries.js
 import { EventLogGapError } from '../../libs/a2a-cluster/src/errors/event-log-gap.error.js';
 import { applyEvent } from '../../libs/a2a-cluster/src/tasks/apply-event.js';
 import type { TaskEvent } from '../../libs/a2a-cluster/src/tasks/task-event.js';
+import type { StoredLength } from '../../libs/a2a-cluster/src/tasks/stored-length.js';
 import { decodeEvent } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
-import { newScope, useCluster } from './cluster.fixture.js';
+import { newScope, runningTurn, useCluster } from './cluster.fixture.js';
+import { expireLeases } from './rows.fixture.js';
 import { artifact, artifactsOf, COMPLETED, message, status } from './events.fixture.js';
 
 describe('Snapshots', () => {
@@ -100,6 +102,69 @@ describe('Snapshots', () => {
       { numRuns: 25 },
     );
   }, 60_000);
+
+  async function lengthOf(taskNo: number): Promise<StoredLength> {
+    const [row] = await cluster.db.query<StoredLength>(
+      `SELECT length(snapshot) AS snapshot, (SELECT coalesce(sum(length(event)), 0)::integer FROM a2a_task_events AS e
+         WHERE e.task_no = t.task_no AND e.version > t.snapshot_version) AS tail FROM a2a_tasks AS t WHERE task_no = $1`,
+      [taskNo],
+    );
+    return row!;
+  }
+
+  /** Whether a load reads no more of the log than the snapshot is long, or 64 k characters. */
+  async function isBounded(taskNo: number): Promise<boolean> {
+    const { tail, snapshot } = await lengthOf(taskNo);
+    return tail < Math.max(64 * 1024, snapshot);
+  }
+
+  it('come with messages too: many large ones, answered with nothing, leave no long log behind', async () => {
+    const a = cluster.replica();
+    const { scope, taskNo } = await a.waiting();
+    for (let turn = 0; turn < 8; turn += 1) {
+      const admission = await a.admit(scope, message(`${turn}`.repeat(50_000)));
+      if (admission.outcome !== 'admitted') throw new Error(admission.outcome);
+      const { version, task, length } = admission.stored;
+      const stored = await lengthOf(taskNo);
+      expect(length?.snapshot).toBe(stored.snapshot);
+      // What stands between events counts too.
+      expect(Math.abs(length!.tail - stored.tail)).toBeLessThan(20);
+      expect(wire(task)).toEqual(wire(await folded(taskNo, version)));
+      expect(await a.tasks.find(scope)).toMatchObject({ version, task });
+      expect(await isBounded(taskNo)).toBe(true);
+      await a.leases.release(admission.generation!);
+    }
+    expect((await writesOf(taskNo)).length).toBeLessThan(8);
+  });
+
+  it('come in turns that only let go of their task, however many of them', async () => {
+    const a = cluster.replica();
+    const { scope, taskNo } = await a.waiting();
+    for (let at = 0; at < 8; at += 1) {
+      const { loop, turn } = runningTurn(scope, await a.followUp(scope));
+      loop.add(artifact(scope, `a${at}`, 'x'.repeat(40_000)));
+      await turn.flush();
+      expect(await isBounded(taskNo)).toBe(true);
+      turn.lease?.drop();
+      await a.leases.release(loop.key!.generation!);
+    }
+  });
+
+  it('come in turns that take over from one another', async () => {
+    const a = cluster.replica();
+    const { scope, loop, turn, taskNo } = await a.working();
+    loop.add(artifact(scope, 'a', 'x'.repeat(40_000)));
+    await turn.flush();
+    for (let next = 0; next < 6; next += 1) {
+      await expireLeases(cluster.db, taskNo);
+      const b = cluster.replica();
+      const [claimed] = await b.leases.claim({ holder: b.holderId, ttlMs: 60_000, limit: 1, scope });
+      const resumed = await b.resumeTurn(b.claimOf(claimed!));
+      resumed.loop!.add(artifact(scope, `b${next}`, 'x'.repeat(40_000)));
+      await resumed.flush();
+      expect(await isBounded(taskNo)).toBe(true);
+    }
+  });
 
   it('a tail with a gap is an error, not a guess', async () => {
     const a = cluster.replica();

@@ -35,13 +35,14 @@ export interface DecisionRow extends TaskRow {
 }
 
 /** Snapshot plus tail. A tail that is not dense up to the version is an error, not a guess. */
-export function storedTask(row: TaskRow): StoredTask {
+export function storedTask(row: TaskRow): Required<StoredTask> {
   const tail = row.tail === null ? [] : decodeEvents(row.tail);
   if (tail.length !== row.version - row.snapshotVersion) {
     throw new EventLogGapError(Number(row.taskNo), row.snapshotVersion + 1, row.version, tail.length);
   }
   const task = tail.reduce(applyEvent, decodeTask(row.snapshot));
-  return { taskNo: Number(row.taskNo), version: row.version, stateVersion: row.stateVersion, task };
+  const length = { snapshot: row.snapshot.length, tail: row.tail?.length ?? 0 };
+  return { taskNo: Number(row.taskNo), version: row.version, stateVersion: row.stateVersion, task, length };
 }
 
 /** A first commit as its statement answers it; no generation where it brought no lease. */

@@ -2,6 +2,7 @@ import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } fr
 import type { ServerCallContext, TaskStore } from '@a2a-js/sdk/server';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import type { TaskScope } from '../database/task-scope.js';
+import type { StoredLength } from './stored-length.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
 
 export type { TaskScope } from '../database/task-scope.js';
@@ -14,6 +15,8 @@ export interface StoredTask {
   /** Version of the last status that an executor or the cluster set. */
   stateVersion: number;
   task: Task;
+  /** What was read of it, so that the snapshot is renewed in time; left out where a store has no snapshots. */
+  length?: StoredLength;
 }
 
 /** A task as a look at it finds it. */

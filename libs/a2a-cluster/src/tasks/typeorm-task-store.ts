@@ -8,6 +8,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import { applyEvent } from './apply-event.js';
 import { expandTaskEvent } from './expand-task-event.js';
+import { grownBy } from './grown-task.js';
 import { LockedTasks } from './locked-tasks.js';
 import { MessageReceipts } from './message-receipts.js';
 import { pruneReceiptsStatement } from './receipt-statements.js';
@@ -128,10 +129,10 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         return { outcome: 'busy', waiting: isWaiting(row) };
       }
       if (!isInterrupted(state)) return { outcome: 'busy', waiting: false };
-      const stored = storedTask(row);
       const userMessage = { ...message, contextId: row.contextId, taskId: scope.taskId };
       const event: TaskEvent = { kind: 'userMessage', userMessage };
-      const append = { expectedVersion: row.version, commitId: turnId, endsTurn: false };
+      const { stored, stores } = grownBy(storedTask(row), event);
+      const append = { expectedVersion: row.version, commitId: turnId, endsTurn: false, ...stores };
       const version = await this.commits.appendWithin(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(scope.taskId, row.version);
       const generation = lease && (await this.acquire(tx, taskNo, version, lease));
@@ -141,7 +142,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         await tx.query(sql.savePushStatement(this.tables), [taskNo, configId, config, wireVersion, version]);
       }
       racePoint('follow-up.within');
-      return { outcome: 'admitted', generation, stored: { ...stored, version, task: applyEvent(stored.task, event) } };
+      return { outcome: 'admitted', generation, stored };
     }, timeoutMs);
     racePoint('follow-up.after');
     return admission;

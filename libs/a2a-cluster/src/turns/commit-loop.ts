@@ -50,7 +50,7 @@ export class CommitLoop {
   private refusal: LeaseLostError | undefined;
   private firstTriedAt: number | undefined;
   private readonly gathering = new Gathering();
-  private readonly snapshots = new SnapshotPace();
+  private readonly snapshots: SnapshotPace;
 
   /** Bytes of events that wait to be stored. */
   queuedBytes = 0;
@@ -71,6 +71,7 @@ export class CommitLoop {
     private readonly lease: LeaseView,
     private readonly onCommitted: (committed: Committed) => void,
   ) {
+    this.snapshots = new SnapshotPace(target.admitted?.stored.length);
     if (!target.admitted) return;
     const { stored, generation } = target.admitted;
     this.task = stored.task;
@@ -243,7 +244,7 @@ export class CommitLoop {
       return undefined;
     }
     const snapshot = encodeTask(this.task!);
-    this.snapshots.taken(snapshot, bytes);
+    this.snapshots.taken(snapshot);
     return snapshot;
   }
 

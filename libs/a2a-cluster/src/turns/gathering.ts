@@ -37,7 +37,7 @@ export class Gathering {
   /** All that is queued goes now. */
   sent(chunks: number): void {
     const now = performance.now();
-    const isSlow = now > this.sentAt + 2 * FAST_GATHERING_MS;
+    const isSlow = now > this.sentAt + 2 * Math.max(this.waitMs, GATHERING_MS);
     const longestMs = chunks > MANY_CHUNKS ? FAST_GATHERING_MS : GATHERING_MS;
     this.waitMs = isSlow ? FIRST_GATHERING_MS : Math.min(2 * this.waitMs, longestMs);
     this.sentAt = now;
