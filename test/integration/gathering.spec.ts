@@ -50,35 +50,12 @@ describe('Chunks that follow each other fast', () => {
     return running;
   }
 
-  it('are stored some at a time: a millisecond after the last commit, then two, up to ten', async () => {
+  /** So many chunks at a time, which are stored after so many ms, in one commit and not before. */
+  async function storesAfter(waitsMs: readonly number[], chunksOf: readonly number[]): Promise<void> {
     const { scope, loop, taskNo } = await justCommitted();
     const expected = [[1], [2], [3]];
-    for (const waitMs of [1, 2, 4, 8, 10, 10]) {
-      const version = loop.key!.version;
-      for (const id of ['a', 'b', 'c']) loop.add(artifact(scope, id));
-      jest.advanceTimersByTime(waitMs - 1);
-      await new Promise((resolve) => setImmediate(resolve));
-      expect(loop.key!.version).toBe(version);
-      jest.advanceTimersByTime(1);
-      await nextCommit(loop, version);
-      expected.push([1, 2, 3].map((place) => version + place));
-    }
-    expect(await commitsOf(taskNo)).toEqual(expected);
-  });
-
-  it('are stored each 20 ms while more than ten of them come in that time', async () => {
-    const { scope, loop, taskNo } = await justCommitted();
-    const expected = [[1], [2], [3]];
-    for (const [chunks, waitMs] of [
-      [3, 1],
-      [3, 2],
-      [3, 4],
-      [11, 8],
-      [11, 16],
-      [11, 20],
-      [10, 20],
-      [10, 10],
-    ] as const) {
+    for (const [at, waitMs] of waitsMs.entries()) {
+      const chunks = chunksOf[at]!;
       const version = loop.key!.version;
       for (let chunk = 0; chunk < chunks; chunk += 1) loop.add(artifact(scope, `a${chunk}`));
       jest.advanceTimersByTime(waitMs - 1);
@@ -86,10 +63,16 @@ describe('Chunks that follow each other fast', () => {
       expect(loop.key!.version).toBe(version);
       jest.advanceTimersByTime(1);
       await nextCommit(loop, version);
-      expected.push(Array.from({ length: chunks }, (_, at) => version + 1 + at));
+      expected.push(Array.from({ length: chunks }, (_, place) => version + 1 + place));
     }
     expect(await commitsOf(taskNo)).toEqual(expected);
-  });
+  }
+
+  it('are stored some at a time: a millisecond after the last commit, then two, up to ten', () =>
+    storesAfter([1, 2, 4, 8, 10, 10], [3, 3, 3, 3, 3, 3]));
+
+  it('are stored each 20 ms while more than ten of them come in that time', () =>
+    storesAfter([1, 2, 4, 8, 16, 20, 20, 10], [3, 3, 3, 11, 11, 11, 10, 10]));
 
   it('begin anew after a pause', async () => {
     const { scope, loop } = await justCommitted();

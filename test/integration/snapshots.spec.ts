@@ -4,7 +4,7 @@ import { type TaskChange, turn as anyTurn } from '../helpers/task-arbitraries.js
 import { EventLogGapError } from '../../libs/a2a-cluster/src/errors/event-log-gap.error.js';
 import { applyEvent } from '../../libs/a2a-cluster/src/tasks/apply-event.js';
 import type { TaskEvent } from '../../libs/a2a-cluster/src/tasks/task-event.js';
-import type { StoredLength } from '../../libs/a2a-cluster/src/tasks/stored-length.js';
+import type { StoredLength } from '../../libs/a2a-cluster/src/tasks/snapshot-pace.js';
 import { decodeEvent } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import { newScope, runningTurn, useCluster } from './cluster.fixture.js';
 import { expireLeases } from './rows.fixture.js';

@@ -26,7 +26,7 @@ export {
   VersionedTaskStore,
   type WriteOptions,
 } from './tasks/task-store.js';
-export type { StoredLength } from './tasks/stored-length.js';
+export type { StoredLength } from './tasks/snapshot-pace.js';
 export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event.js';
 export {
   type ClaimedLease,

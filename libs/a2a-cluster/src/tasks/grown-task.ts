@@ -1,5 +1,5 @@
 import { applyEvent } from './apply-event.js';
-import { hasOutgrown } from './stored-length.js';
+import { SnapshotPace } from './snapshot-pace.js';
 import type { TaskEvent } from './task-event.js';
 import { encodeEvent, encodeTask } from './task-event.codec.js';
 import type { AppendOptions, StoredTask } from './task-store.js';
@@ -9,19 +9,15 @@ import type { AppendOptions, StoredTask } from './task-store.js';
  * given is consumed.
  */
 export function grownBy(
-  { length, ...before }: Required<StoredTask>,
+  before: StoredTask,
   event: TaskEvent,
 ): { stored: StoredTask; stores: Pick<AppendOptions, 'texts' | 'snapshot'> } {
   const text = encodeEvent(event);
   const task = applyEvent(before.task, event);
-  const tail = length.tail + text.length;
-  const stored = { ...before, version: before.version + 1, task };
-  if (!hasOutgrown({ ...length, tail })) {
-    return { stored: { ...stored, length: { ...length, tail } }, stores: { texts: [text] } };
-  }
-  const snapshot = encodeTask(task);
+  const pace = new SnapshotPace(before.length);
+  const snapshot = pace.next(text.length, () => encodeTask(task));
   return {
-    stored: { ...stored, length: { snapshot: snapshot.length, tail: 0 } },
-    stores: { texts: [text], snapshot },
+    stored: { ...before, version: before.version + 1, task, length: pace.length },
+    stores: { texts: [text], ...(snapshot !== undefined && { snapshot }) },
   };
 }

@@ -35,7 +35,7 @@ export interface DecisionRow extends TaskRow {
 }
 
 /** Snapshot plus tail. A tail that is not dense up to the version is an error, not a guess. */
-export function storedTask(row: TaskRow): Required<StoredTask> {
+export function storedTask(row: TaskRow): StoredTask {
   const tail = row.tail === null ? [] : decodeEvents(row.tail);
   if (tail.length !== row.version - row.snapshotVersion) {
     throw new EventLogGapError(Number(row.taskNo), row.snapshotVersion + 1, row.version, tail.length);

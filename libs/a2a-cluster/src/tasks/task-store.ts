@@ -2,7 +2,7 @@ import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } fr
 import type { ServerCallContext, TaskStore } from '@a2a-js/sdk/server';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import type { TaskScope } from '../database/task-scope.js';
-import type { StoredLength } from './stored-length.js';
+import type { StoredLength } from './snapshot-pace.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
 
 export type { TaskScope } from '../database/task-scope.js';

@@ -8,6 +8,7 @@ import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import { beginTask, expandTaskEvent } from '../tasks/expand-task-event.js';
+import { SnapshotPace } from '../tasks/snapshot-pace.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
@@ -15,7 +16,6 @@ import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { Committed, CommitTarget, LeaseView } from './commit-target.js';
 import { Deferred } from './deferred.js';
 import { GATHERED_BYTES, Gathering } from './gathering.js';
-import { SnapshotPace } from './snapshot-pace.js';
 
 interface Queued {
   event: TaskEvent;
@@ -217,7 +217,7 @@ export class CommitLoop {
     const bytes = batch.reduce((sum, { text }) => sum + text.length, 0);
     const ends = this.endQueued && this.queue.length === 0;
     // Nothing was queued since the batch was taken, so the task is what these events make of it.
-    const snapshot = this.snapshotWith(bytes, ends);
+    const snapshot = this.snapshots.next(bytes, () => encodeTask(this.task!), ends || this.taskNo === undefined);
     const before = await this.store(batch, ends, snapshot);
     const taskNo = this.taskNo!;
     this.queuedBytes -= bytes;
@@ -236,16 +236,6 @@ export class CommitLoop {
   private stepped(): void {
     this.step.resolve();
     this.step = new Deferred();
-  }
-
-  private snapshotWith(bytes: number, ends: boolean): string | undefined {
-    if (!ends && this.taskNo !== undefined && !this.snapshots.isDue(bytes)) {
-      this.snapshots.skipped(bytes);
-      return undefined;
-    }
-    const snapshot = encodeTask(this.task!);
-    this.snapshots.taken(snapshot);
-    return snapshot;
   }
 
   /** Stores a batch, whatever it takes until the deadline. Returns the version before it. */

@@ -15,7 +15,7 @@ describe('The snapshot of a growing task', () => {
   /** Of a new task, whose first commit brings one. */
   function begun(): SnapshotPace {
     const pace = new SnapshotPace();
-    pace.taken('');
+    pace.next(KB, () => '', true);
     return pace;
   }
 
@@ -26,13 +26,10 @@ describe('The snapshot of a growing task', () => {
     for (let committed = 1; committed <= kilobytes; committed += 1) {
       jest.advanceTimersByTime(apartMs);
       tail += 1;
-      if (pace.isDue(KB)) {
-        pace.taken('x'.repeat(snapshotShare * committed * KB));
-        tails.push(tail);
-        tail = 0;
-      } else {
-        pace.skipped(KB);
-      }
+      const snapshot = pace.next(KB, () => 'x'.repeat(snapshotShare * committed * KB));
+      if (snapshot === undefined) continue;
+      tails.push(tail);
+      tail = 0;
     }
     return tails;
   }
@@ -67,8 +64,7 @@ describe('The snapshot of a growing task', () => {
 
   it('does not wait for as much as made it, where that left a short task', () => {
     const pace = begun();
-    expect(pace.isDue(5_000 * KB)).toBe(true);
-    pace.taken('x'.repeat(90 * KB));
+    expect(pace.next(5_000 * KB, () => 'x'.repeat(90 * KB))).toHaveLength(90 * KB);
     expect(commits(pace, 100, 60_000)).toEqual([90]);
   });
 });
