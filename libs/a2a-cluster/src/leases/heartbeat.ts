@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { LeaseStore } from './lease-store.js';
 
@@ -146,7 +147,7 @@ export class Heartbeat {
       }
       return true;
     } catch (error) {
-      this.logger.warn(`Renewing ${sent.length} leases failed, trying again soon: ${String(error)}`);
+      this.logger.warn(`Renewing ${sent.length} leases failed, trying again soon: ${messageOf(error)}`);
       return false;
     }
   }

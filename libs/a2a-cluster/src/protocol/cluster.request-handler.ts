@@ -25,6 +25,7 @@ import {
   UnsupportedOperationError,
 } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
+import { detailOf } from '../errors/described.js';
 import { encodeConfig } from '../push/push-config.codec.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
@@ -284,7 +285,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     if (error instanceof ReplicaDrainingError) {
       return new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, error.message, { cause: error });
     }
-    this.logger.error(error instanceof Error ? error.stack : String(error));
+    this.logger.error(detailOf(error));
     return new A2AError({ message: 'Internal error; the agent has logged it.', cause: error });
   }
 }

@@ -2,6 +2,7 @@ import { type LookupAddress, lookup } from 'node:dns';
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import type { LookupFunction, Socket } from 'node:net';
+import { messageOf } from '../errors/described.js';
 import type { PushTargetGuard } from './push-target.guard.js';
 
 /** What is sent to a receiver. */
@@ -160,5 +161,5 @@ function reasonOf(error: unknown): string {
   if (error instanceof RefusedTargetError) return `not connected to, ${error.message}`;
   const code = (error as { code?: unknown }).code;
   if (typeof code === 'string') return code;
-  return error instanceof Error ? error.message : 'it could not be reached';
+  return messageOf(error);
 }

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { Logger } from '@nestjs/common';
+import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { Poller } from '../streams/poller.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
@@ -190,7 +191,9 @@ export class PushDispatcher {
     this.activeUntil = performance.now() + ACTIVE_MS;
     at.lane.running += 1;
     const delivery = this.deliver(at)
-      .catch((error: unknown) => this.logger.warn(`A push delivery broke off, and is taken up again: ${String(error)}`))
+      .catch((error: unknown) =>
+        this.logger.warn(`A push delivery broke off, and is taken up again: ${messageOf(error)}`),
+      )
       .finally(() => {
         this.running.delete(delivery);
         at.lane.running -= 1;

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { detailOf } from '../errors/described.js';
 import type { AbandonedTurnRecovery, Claim, RecoveryOutcome } from './abandoned-turn.recovery.js';
 import type { RecoverySlot } from './recovery-slots.js';
 import type { SweeperOptions } from './sweeper-options.js';
@@ -90,8 +91,9 @@ export class AbandonedTaskSweeper {
           result[await this.recovery.recover(next)] += 1;
         } catch (error) {
           result.errors += 1;
-          const detail = error instanceof Error ? error.stack : String(error);
-          this.logger.error(`Task ${next.claimed.scope?.taskId} was abandoned and could not be recovered: ${detail}`);
+          this.logger.error(
+            `Task ${next.claimed.scope?.taskId} was abandoned and could not be recovered: ${detailOf(error)}`,
+          );
         }
       }
     };

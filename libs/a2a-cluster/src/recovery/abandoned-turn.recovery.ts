@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
+import { detailOf, messageOf } from '../errors/described.js';
 import type { EffectStore } from '../effects/effect-store.js';
 import { evidenceOf, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
@@ -197,7 +198,12 @@ export class AbandonedTurnRecovery {
     const decision = await this.ask(turn);
     switch (decision.decision) {
       case 'fail':
-        return this.fail(stored, claimed, turn, decision.message);
+        return this.fail(
+          stored,
+          claimed,
+          turn,
+          decision.message === undefined ? undefined : messageOf(decision.message),
+        );
       case 'leave':
         return this.putBack(claimed, this.stopping.signal.aborted ? 0 : this.options.intervalMs);
       case 're-execute': {
@@ -224,7 +230,7 @@ export class AbandonedTurnRecovery {
       const shown = { ...turn, task: copyTask(turn.task), unresolvedEffects };
       return await askPolicy(this.options.policy, shown, this.heartbeat.times.ttlMs, this.stopping.signal);
     } catch (error) {
-      this.logger.error(`The recovery policy failed for task ${turn.task.id}, which ends FAILED: ${String(error)}`);
+      this.logger.error(`The recovery policy failed for task ${turn.task.id}, which ends FAILED: ${detailOf(error)}`);
       return { decision: 'fail' };
     }
   }

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { messageOf } from '../errors/described.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import { failed } from '../turns/status-events.js';
@@ -53,7 +54,7 @@ export class InterruptedTaskTimeout implements Sweeper {
       });
       this.stream.changed(taskNo);
     } catch (error) {
-      this.logger.error(`Task ${scope.taskId} is overdue and could not be ended: ${String(error)}`);
+      this.logger.error(`Task ${scope.taskId} is overdue and could not be ended: ${messageOf(error)}`);
     }
   }
 }

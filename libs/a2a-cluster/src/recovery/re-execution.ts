@@ -1,5 +1,6 @@
 import { SendMessageRequest } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { messageOf } from '../errors/described.js';
 import type { HeldLease } from '../leases/heartbeat.js';
 import type { ClaimedLease } from '../leases/lease-store.js';
 import { ArtifactRestart, artifactsBefore } from '../tasks/artifact-restart.js';
@@ -105,5 +106,3 @@ function restoreRequest({ request, scope }: ClaimedLease): SendMessageRequest {
     throw new RequestNotRestoredError(`Its request could not be restored: ${messageOf(error)}`);
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import type { SchedulerRegistry } from '@nestjs/schedule';
+import { messageOf } from '../errors/described.js';
 
 /** Something that is done at every sweep, and stops when what it has begun is done. */
 export interface Sweeper {
@@ -68,7 +69,7 @@ export class SweepTrigger {
   private async tick(): Promise<void> {
     for (const result of await Promise.allSettled(this.sweepers.map((sweeper) => sweeper.runOnce()))) {
       if (result.status === 'rejected') {
-        this.logger.warn(`A sweep failed, the next one follows: ${String(result.reason)}`);
+        this.logger.warn(`A sweep failed, the next one follows: ${messageOf(result.reason)}`);
       }
     }
     this.forget();

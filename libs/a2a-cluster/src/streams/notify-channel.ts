@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import type { Client } from 'pg';
+import { messageOf } from '../errors/described.js';
 import type { ClusterDatabase } from '../database/cluster-database.js';
 import type { DedicatedConnection } from '../database/dedicated-connection.js';
 import { racePoint } from '../race-points/race-points.js';
@@ -49,7 +50,7 @@ export class NotifyChannel {
       await this.connection.connect(this.timeoutMs);
     } catch (error) {
       this.rounds = 0;
-      this.logger.warn(`No wake-ups from other replicas for now, polling instead: ${String(error)}`);
+      this.logger.warn(`No wake-ups from other replicas for now, polling instead: ${messageOf(error)}`);
     }
   }
 
@@ -87,7 +88,9 @@ export class NotifyChannel {
     const numbers = [...this.pending];
     this.pending = new Set();
     this.sending = this.transmit(numbers)
-      .catch((error: unknown) => this.logger.debug(`A wake-up was not sent, the poll will find it: ${String(error)}`))
+      .catch((error: unknown) =>
+        this.logger.debug(`A wake-up was not sent, the poll will find it: ${messageOf(error)}`),
+      )
       .finally(() => {
         this.sending = undefined;
         if (this.pending.size > 0 && !this.closed) this.timer = setTimeout(() => this.flush(), GATHER_MS);

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { messageOf } from '../errors/described.js';
 
 /** A look at the database that makes lost wake-ups cost no more than the poll interval. */
 export type PollJob = () => Promise<void>;
@@ -41,7 +42,7 @@ export class Poller {
     try {
       await entry.job();
     } catch (error) {
-      if (!this.stopped) this.logger.warn(`A poll failed, the next one follows: ${String(error)}`);
+      if (!this.stopped) this.logger.warn(`A poll failed, the next one follows: ${messageOf(error)}`);
     } finally {
       entry.running = undefined;
     }

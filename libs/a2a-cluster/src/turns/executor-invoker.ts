@@ -11,6 +11,7 @@ import {
   handlerOf,
   type Invocation,
 } from './executor-provider.js';
+import { detailOf, messageOf } from '../errors/described.js';
 import type { FencedEventBus } from './fenced-event-bus.js';
 import { runInTurn } from './current-turn.js';
 import type { TurnRequestContext } from './turn-request-context.js';
@@ -73,7 +74,7 @@ export class ExecutorInvoker {
         lastValueFrom(defer(inner), { defaultValue: undefined }),
       );
     } catch (error) {
-      this.logger.error(`cancelTask threw for task ${taskId}: ${messageOf(error)}`);
+      this.logger.error(`cancelTask threw for task ${taskId}: ${detailOf(error)}`);
     }
   }
 
@@ -133,5 +134,3 @@ export class ExecutorInvoker {
 function refused(why: string, cause?: unknown): Error {
   return new UnsupportedOperationError({ message: `The agent refuses the request: ${why}.`, cause });
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
+import { detailOf, messageOf } from '../errors/described.js';
 import { isPassing } from '../database/database-errors.js';
 import { Backoff } from '../database/retry.js';
 import type { EffectStore } from '../effects/effect-store.js';
@@ -50,10 +51,13 @@ export class TurnConclusion {
       if (loop.isEnding) return;
       await (handsOver ? this.handOver(execution) : this.letGo(execution));
     } catch (error) {
-      const lost = error instanceof LeaseLostError ? error : new LeaseLostError(execution.taskId, String(error));
+      const lost =
+        error instanceof LeaseLostError
+          ? error
+          : new LeaseLostError(execution.taskId, messageOf(error), { cause: error });
       loop.refuse(lost);
       execution.abort(lost);
-      this.logger.warn(`${lost.message} Another replica decides how it ends.${causeOf(lost)}`);
+      this.logger.warn(`${detailOf(lost)} Another replica decides how it ends.`);
       execution.ended.resolve({ kind: 'lost', taskNo: loop.key?.taskNo });
       execution.opened.reject(lost);
     } finally {
@@ -68,18 +72,18 @@ export class TurnConclusion {
     if (signal.aborted) return this.finishAborted(execution, signal.reason as TurnAbortedError);
     if (loop.isSealed) {
       if (outcome.kind === 'threw')
-        this.logger.error(`The executor threw after its turn had ended: ${String(outcome.error)}`);
+        this.logger.error(`The executor threw after its turn had ended: ${detailOf(outcome.error)}`);
       return;
     }
     const ids = { taskId: execution.taskId, contextId: execution.contextId };
     if (subject.kind === 'cancel') {
       if (outcome.kind === 'threw')
-        this.logger.error(`cancelTask threw for task ${ids.taskId}: ${String(outcome.error)}`);
+        this.logger.error(`cancelTask threw for task ${ids.taskId}: ${detailOf(outcome.error)}`);
       loop.add(canceled(ids));
     } else if (defect || outcome.kind === 'threw') {
       const error = defect ?? (outcome as { error: unknown }).error;
       this.logger.error(`The executor failed on task ${ids.taskId}: ${detailOf(error)}`);
-      await this.fail(execution, `The agent failed: ${error instanceof Error ? error.message : String(error)}`);
+      await this.fail(execution, `The agent failed: ${messageOf(error)}`);
     } else if (reply) {
       // A task that was set in motion, by this attempt or one before it, needs an end; otherwise the message is the answer.
       const state = loop.current?.status?.state;
@@ -195,7 +199,3 @@ export class TurnConclusion {
     }
   }
 }
-
-const detailOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));
-
-const causeOf = (error: Error): string => (error.cause === undefined ? '' : ` Cause: ${detailOf(error.cause)}`);

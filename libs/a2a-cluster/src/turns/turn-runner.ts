@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { SendMessageRequest, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { detailOf, messageOf } from '../errors/described.js';
 import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
@@ -128,7 +129,9 @@ export class TurnRunner {
     this.running.close();
     racePoint('shutdown.drain');
     if (await this.running.idle(this.options.drainTimeoutMs)) return;
-    await beforeStop().catch((error: unknown) => this.logger.warn(`No last look at cancel requests: ${String(error)}`));
+    await beforeStop().catch((error: unknown) =>
+      this.logger.warn(`No last look at cancel requests: ${messageOf(error)}`),
+    );
     racePoint('shutdown.abort');
     this.logger.warn(`Stopping ${this.running.size} turns that outlast the drain time.`);
     for (const execution of this.running) execution.abort(new ReplicaShutdownError(execution.taskId));
@@ -205,8 +208,6 @@ export class TurnRunner {
     execution.cleanUp.stop(new TaskCanceledError(taskId));
   }
 }
-
-const detailOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));
 
 /** The promise's value, unless the signal aborts first. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

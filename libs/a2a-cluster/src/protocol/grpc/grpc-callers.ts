@@ -1,6 +1,7 @@
 import { ForbiddenException, Logger, UnauthorizedException } from '@nestjs/common';
 import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { User } from '@a2a-js/sdk/server';
+import { detailOf } from '../../errors/described.js';
 import { ReplicaDrainingError } from '../../errors/replica-draining.error.js';
 import type { RunningTurns } from '../../turns/running-turns.js';
 import { isHarmless, MAX_DEPTH } from '../parsed-json.js';
@@ -40,7 +41,7 @@ export class GrpcCallers {
     if (error instanceof A2AError) return error;
     if (error instanceof UnauthorizedException) return new GrpcStatusError(GRPC_STATUS.UNAUTHENTICATED, error.message);
     if (error instanceof ForbiddenException) return new GrpcStatusError(GRPC_STATUS.PERMISSION_DENIED, error.message);
-    this.logger.error(error instanceof Error ? error.stack : String(error));
+    this.logger.error(detailOf(error));
     return new GrpcStatusError(GRPC_STATUS.INTERNAL, 'Internal error; the agent has logged it.');
   }
 }
