@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import pg from 'pg';
-import { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
 import { isPassing, sqlState } from '../../libs/a2a-cluster/src/database/database-errors.js';
 import { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
@@ -98,7 +97,7 @@ describe('Calls to the database are bounded', () => {
   });
 
   it('I6 a statement that hangs is given up, and its connection is not used again', async () => {
-    const database = new ClusterDatabase(cluster.dataSource, BOUND_MS);
+    const database = cluster.database({ maxTimeoutMs: BOUND_MS });
     await unanswered(async (statement) => {
       expect(await errorOf(database.query(statement))).toEqual(new DatabaseTimeoutError(BOUND_MS));
       expect(await database.query('SELECT 1 AS one')).toEqual([{ one: 1 }]);
@@ -107,7 +106,7 @@ describe('Calls to the database are bounded', () => {
   });
 
   it('I6 a caller’s own bound can only be shorter', async () => {
-    const database = new ClusterDatabase(cluster.dataSource, BOUND_MS);
+    const database = cluster.database({ maxTimeoutMs: BOUND_MS });
     await unanswered(async (statement) => {
       expect(await errorOf(database.query(statement, [], 60_000))).toEqual(new DatabaseTimeoutError(BOUND_MS));
       expect(await errorOf(database.query(statement, [], 100))).toEqual(new DatabaseTimeoutError(100));
@@ -115,7 +114,7 @@ describe('Calls to the database are bounded', () => {
   });
 
   it('O60 a transaction that waits for a lock is over within its bound, and its locks with it', async () => {
-    const database = new ClusterDatabase(cluster.dataSource, 10_000, BOUND_MS);
+    const database = cluster.database({ maxTimeoutMs: 10_000, maxTransactionMs: BOUND_MS });
     const [first, second] = [await cluster.replica().stored(), await cluster.replica().stored()];
     const hold = await holdTask(cluster.db, second.taskNo);
     const lock = 'SELECT FROM a2a_tasks WHERE task_no = $1 FOR UPDATE';
@@ -133,7 +132,7 @@ describe('Calls to the database are bounded', () => {
 
   it('O60 a process that freezes inside a transaction loses it on the server: the lease is claimable', async () => {
     const [frozen, b] = [cluster.replica(), cluster.replica()];
-    const database = new ClusterDatabase(cluster.dataSource, 10_000, BOUND_MS);
+    const database = cluster.database({ maxTimeoutMs: 10_000, maxTransactionMs: BOUND_MS });
     const { taskNo } = await frozen.working();
     await cluster.db.query("UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'");
     const thawed = new Deferred();
@@ -155,7 +154,7 @@ describe('Calls to the database are bounded', () => {
   });
 
   it('O53 a connection that breaks at COMMIT is told apart from one that breaks before it', async () => {
-    const database = new ClusterDatabase(cluster.dataSource, 10_000);
+    const database = cluster.database({ maxTimeoutMs: 10_000 });
     await cluster.db.query(`
       CREATE TABLE slow_commits (id integer);
       CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -180,7 +179,7 @@ describe('Calls to the database are bounded', () => {
   });
 
   it('I6 a defect is no passing trouble, whatever it is wrapped in', async () => {
-    const database = new ClusterDatabase(cluster.dataSource, 10_000);
+    const database = cluster.database({ maxTimeoutMs: 10_000 });
     const syntax = await errorOf(database.query('SELEC 1'));
     const unique = await errorOf(
       database.transaction((tx) =>

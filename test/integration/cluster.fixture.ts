@@ -3,7 +3,7 @@ import { type Message, SendMessageRequest, type Task } from '@a2a-js/sdk';
 import { resolveUserScope, ServerCallContext } from '@a2a-js/sdk/server';
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
-import { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
+import { ClusterDatabase, type DatabaseLimits } from '../../libs/a2a-cluster/src/database/cluster-database.js';
 import { sqlName } from '../../libs/a2a-cluster/src/database/table-names.js';
 import { EffectEntity } from '../../libs/a2a-cluster/src/effects/effect.entity.js';
 import { FencedTransactions } from '../../libs/a2a-cluster/src/effects/fenced-transactions.js';
@@ -65,7 +65,12 @@ export type Replica = ReturnType<typeof createCluster>;
 export function createCluster(dataSource: DataSource, options: ReplicaOptions = {}) {
   const { agent = 'default', times = TIMES, batchSize = 100, notify = false, leased = true } = options;
   const makeDatabase: DatabaseFactory = options.database ?? ((...args) => new ClusterDatabase(...args));
-  const database = makeDatabase(dataSource, TIMEOUT_MS, options.maxTransactionMs);
+  const database = makeDatabase(dataSource, {
+    maxTimeoutMs: TIMEOUT_MS,
+    maxTransactionMs: options.maxTransactionMs,
+    // As many as a test may hold up at the same time.
+    maxConnections: 40,
+  });
   const tables = {
     tasks: sqlName(dataSource, TaskEntity),
     events: sqlName(dataSource, TaskEventEntity),
@@ -97,7 +102,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     ...{ database, tables, holderId, leases, tasks, poller, stream, heartbeat, recovery, sweeper, admission },
     ...{ effects, transactions },
   };
-  const services = { effects, transactions, cancel: () => Promise.resolve() };
+  const services = { effects, transactions, retryMs: times.ttlMs, cancel: () => Promise.resolve() };
 
   /** A turn as the runner starts one, up to the point where its executor would be called. */
   const startTurn = async (scope: TaskScope, said: Message, followUp = false): Promise<TurnExecution> => {
@@ -185,6 +190,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
       await heartbeat.stop();
       await stream.close();
       await leases.close();
+      await database.close();
     },
   };
 }
@@ -223,6 +229,7 @@ export function useCluster(options: TestDataSourceOptions = {}) {
   Logger.overrideLogger(false);
   const timers = watchTimers();
   const replicas = new Set<Replica>();
+  const databases = new Set<ClusterDatabase>();
   let db: TestDatabase;
   let dataSource: DataSource;
 
@@ -234,8 +241,9 @@ export function useCluster(options: TestDataSourceOptions = {}) {
   afterEach(async () => {
     resumeAll();
     await releaseHolds();
-    await Promise.all([...replicas].map((replica) => replica.close()));
+    await Promise.all([...replicas, ...databases].map((one) => one.close()));
     replicas.clear();
+    databases.clear();
     // What a test left on purpose is not for the next one's sweepers.
     await db.query(
       'TRUNCATE a2a_task_leases, a2a_task_events, a2a_task_effects, a2a_message_receipts, a2a_push_configs, a2a_tasks',
@@ -256,6 +264,12 @@ export function useCluster(options: TestDataSourceOptions = {}) {
     },
     get dataSource(): DataSource {
       return dataSource;
+    },
+    /** A database alone, with bounds of its own. */
+    database(limits: DatabaseLimits): ClusterDatabase {
+      const database = new ClusterDatabase(dataSource, limits);
+      databases.add(database);
+      return database;
     },
     replica(options?: ReplicaOptions): Replica {
       const replica = createCluster(dataSource, options);

@@ -1,5 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import { ClusterDatabase, type SqlExecutor } from '../../libs/a2a-cluster/src/database/cluster-database.js';
+import type { Lane } from '../../libs/a2a-cluster/src/database/connection-queue.js';
 import type { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
 import { Deferred, within } from '../helpers/wait.js';
 
@@ -15,20 +16,24 @@ export class InterceptedDatabase extends ClusterDatabase {
   /** Runs a whole transaction of several statements. */
   interceptTransaction: (run: (last?: () => Promise<void>) => Promise<unknown>) => Promise<unknown> = (run) => run();
 
-  override query<R extends object>(sql: string, params?: unknown[], timeoutMs?: number): Promise<R[]> {
-    return this.intercept(sql, (text = sql) => super.query(text, params, timeoutMs)) as Promise<R[]>;
+  override query<R extends object>(sql: string, params?: unknown[], timeoutMs?: number, lane?: Lane): Promise<R[]> {
+    return this.intercept(sql, (text = sql) => super.query(text, params, timeoutMs, lane)) as Promise<R[]>;
   }
 
-  override transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs?: number): Promise<T> {
+  override transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs?: number, lane?: Lane): Promise<T> {
     const run = (last: () => Promise<void> = () => Promise.resolve()): Promise<T> =>
-      super.transaction(async (tx) => {
-        const result = await work({
-          query: <R extends object>(sql: string, params?: unknown[]) =>
-            this.intercept(sql, (text = sql) => tx.query(text, params)) as Promise<R[]>,
-        });
-        await last();
-        return result;
-      }, timeoutMs);
+      super.transaction(
+        async (tx) => {
+          const result = await work({
+            query: <R extends object>(sql: string, params?: unknown[]) =>
+              this.intercept(sql, (text = sql) => tx.query(text, params)) as Promise<R[]>,
+          });
+          await last();
+          return result;
+        },
+        timeoutMs,
+        lane,
+      );
     return this.interceptTransaction(run) as Promise<T>;
   }
 

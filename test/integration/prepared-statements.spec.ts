@@ -17,7 +17,7 @@ describe('Prepared statements', () => {
   let tests = 0;
 
   beforeEach(() => {
-    database = new ClusterDatabase(cluster.dataSource, 10_000);
+    database = cluster.database({ maxTimeoutMs: 10_000 });
     // The one connection is that of the test before: statements of one's own are new to it.
     tests += 1;
     text = database.prepared(`SELECT $1::integer + 1 AS next, ${tests} AS test`);

@@ -29,6 +29,7 @@ describe('What a turn costs in statements', () => {
 
   it('counts what is sent: a transaction of two statements is four', async () => {
     const { database } = cluster.replica();
+    await database.open();
     const work = () =>
       database.transaction(async (tx) => {
         await tx.query('SELECT 1');
@@ -42,6 +43,7 @@ describe('What a turn costs in statements', () => {
 
   it('I2 the first commit, task and events and lease, is one round trip', async () => {
     const a = cluster.replica();
+    await a.database.open();
     const scope = newScope();
     const turn = await a.startTurn(scope, message());
     const statements = await statementsOf(async () => {
@@ -118,6 +120,7 @@ describe('What a turn costs in statements', () => {
 
   it('I6 a sweep that finds nothing is one round trip; each task that it ends costs two more', async () => {
     const [dead, b] = [cluster.replica(), cluster.replica()];
+    await b.database.open();
     expect(await statementsOf(() => b.sweeper.runOnce())).toEqual([expect.stringContaining('SKIP LOCKED')]);
     await Promise.all([dead.working(), dead.working()]);
     await expireLeases(cluster.db);

@@ -49,7 +49,7 @@ export const PAIRS = [SHARING, 'in-memory tasks and leases', 'TypeORM tasks, in-
 export class StorePairs {
   private database: TestDatabase | undefined;
   private dataSource: DataSource | undefined;
-  private readonly made: LeaseStore[] = [];
+  private readonly made: { close(): Promise<void> }[] = [];
 
   constructor() {
     beforeAll(async () => {
@@ -57,7 +57,7 @@ export class StorePairs {
       this.dataSource = await this.database.dataSource();
     });
     afterEach(async () => {
-      await Promise.all(this.made.splice(0).map((leases) => leases.close()));
+      await Promise.all(this.made.splice(0).map((one) => one.close()));
     });
     afterAll(async () => {
       await this.dataSource?.destroy();
@@ -66,7 +66,7 @@ export class StorePairs {
   }
 
   make(pair: (typeof PAIRS)[number]): StorePair {
-    const database = new ClusterDatabase(this.dataSource!, 5_000);
+    const database = this.closed(new ClusterDatabase(this.dataSource!, { maxTimeoutMs: 5_000 }));
     const stored = new TypeOrmTaskStore(database, TABLES, 'default', scopeResolver(resolveUserScope));
     if (pair === SHARING) {
       const leases = this.closed(new TypeOrmLeaseStore(database, TABLES, 'default', 5_000));
@@ -82,9 +82,9 @@ export class StorePairs {
     return { tasks: new OrderedTaskStore(tasks, leases), leases, effects, expire };
   }
 
-  private closed<T extends LeaseStore>(leases: T): T {
-    this.made.push(leases);
-    return leases;
+  private closed<T extends { close(): Promise<void> }>(one: T): T {
+    this.made.push(one);
+    return one;
   }
 
   private async expireRow({ taskId }: TaskScope): Promise<void> {

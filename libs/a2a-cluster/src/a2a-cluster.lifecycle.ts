@@ -64,6 +64,7 @@ export class A2AClusterLifecycle
 
   async onApplicationBootstrap(): Promise<void> {
     const { poller, heartbeat, sweep, grpc } = this.parts;
+    await this.parts.database.used?.open();
     // Before the first request: whoever subscribes then hears of other replicas at once.
     await poller.runOnce();
     await grpc?.listen();
@@ -87,6 +88,7 @@ export class A2AClusterLifecycle
     await stream.close();
     await Promise.all([responses.end(), grpc?.close()]);
     await leases.close();
+    await this.parts.database.used?.close();
     racePoint('shutdown.closed');
   }
 

@@ -11,6 +11,8 @@ import {
   withoutUndefined,
 } from './a2a-cluster.option-rules.js';
 import { resolveGrpc, resolveLegacyCompat, resolveTransports } from './a2a-cluster.transport-options.js';
+import { DEFAULT_CONNECTIONS } from './database/cluster-database.js';
+import { LEAST_CONNECTIONS } from './database/connection-queue.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { LeaseTimes } from './leases/heartbeat.js';
 import type { AgentCardInput } from './protocol/agent-cards.js';
@@ -94,6 +96,15 @@ export interface A2AClusterOptions {
    * 5 000, maxQueuedBytes 64 MiB, messageIdWindowMs 5 min.
    */
   turns?: Partial<TurnOptions> & { messageIdWindowMs?: number };
+  /** The library's own use of the database. */
+  database?: {
+    /**
+     * How many connections the library opens at most, beside those of the app's own pool, for each module. Three of them are
+     * opened at boot and kept: one for renewals, one for cancels and recovery, one for the rest. Wake-ups take one
+     * more. At least 4. Default: 10, as `pg`'s pool has it.
+     */
+    maxConnections?: number;
+  };
   /**
    * Push notifications; the agent card says whether there are any (`capabilities.pushNotifications`). Defaults: allow none,
    * timeoutMs 10 000, maxAttempts 10, backoffMs 1 000, maxConcurrentDeliveries 256.
@@ -144,13 +155,14 @@ export interface A2AClusterOptionsFactory {
 /** The options with every default in place. */
 export interface ResolvedOptions extends Omit<
   A2AClusterOptions,
-  'leases' | 'sweeper' | 'streams' | 'turns' | 'retention' | 'push' | 'grpc' | 'legacyCompat'
+  'leases' | 'sweeper' | 'streams' | 'turns' | 'retention' | 'database' | 'push' | 'grpc' | 'legacyCompat'
 > {
   leases: LeaseTimes | false;
   sweeper: SweeperOptions | false;
   streams: { pollIntervalMs: number; notify: boolean; retentionMs: number; keepAliveMs: number };
   turns: TurnOptions & { messageIdWindowMs: number };
   retention: { effectsMs: number; tasksMs: number };
+  database: { maxConnections: number };
   push: PushOptions;
   grpc: GrpcOptions | false;
   legacyCompat: LegacyCompat;
@@ -180,6 +192,7 @@ export function resolveOptions(given: A2AClusterOptions, transports = resolveTra
     streams: { ...STREAM_DEFAULTS, ...withoutUndefined(options.streams) },
     turns,
     retention: { effectsMs: effectsKept(turns), tasksMs: Infinity, ...withoutUndefined(options.retention) },
+    database: { maxConnections: DEFAULT_CONNECTIONS, ...withoutUndefined(options.database) },
     push: { ...PUSH_DEFAULTS, ...withoutUndefined(options.push) },
     grpc,
     legacyCompat: resolveLegacyCompat(options.legacyCompat, transports, grpc),
@@ -256,6 +269,7 @@ function check(options: ResolvedOptions): void {
   requireDuration('turns.cancelTimeoutMs', turns.cancelTimeoutMs);
   requireWhole('turns.maxQueuedBytes', turns.maxQueuedBytes, 1, Number.MAX_SAFE_INTEGER);
   requireWhole('turns.messageIdWindowMs', turns.messageIdWindowMs, 0, MAX_TIMER_MS);
+  requireWhole('database.maxConnections', options.database.maxConnections, LEAST_CONNECTIONS, 10_000);
   checkRetention(options);
   checkPush(push);
   if (interruptedTaskTimeoutMs !== undefined) requireDuration('interruptedTaskTimeoutMs', interruptedTaskTimeoutMs);

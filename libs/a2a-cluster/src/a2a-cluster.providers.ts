@@ -13,7 +13,7 @@ import {
 } from './a2a-cluster.options.js';
 import { requireUsable } from './a2a-cluster.schema-check.js';
 import { resolveTransports } from './a2a-cluster.transport-options.js';
-import { ClusterDatabase } from './database/cluster-database.js';
+import { ClusterDatabase, type DatabaseLimits, SERVER_MARGIN_MS } from './database/cluster-database.js';
 import { DatabaseAccess } from './database/database-access.js';
 import { EffectStore } from './effects/effect-store.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
@@ -88,15 +88,8 @@ function providers({ dataSource }: StaticParts): Provider[] {
     ),
     provide(
       DatabaseAccess,
-      ({ leases }: ResolvedOptions, parts: StaticParts, found: DataSource | undefined) =>
-        new DatabaseAccess(
-          () =>
-            new ClusterDatabase(
-              requireUsable(found, parts.dataSource),
-              Math.max(MIN_STATEMENT_TIMEOUT_MS, leases ? leases.heartbeatIntervalMs : 0),
-              leases ? leases.ttlMs / 3 : undefined,
-            ),
-        ),
+      (options: ResolvedOptions, parts: StaticParts, found: DataSource | undefined) =>
+        new DatabaseAccess(() => new ClusterDatabase(requireUsable(found, parts.dataSource), databaseLimits(options))),
       [RESOLVED_OPTIONS, STATIC_OPTIONS, { token: getDataSourceToken(dataSource), optional: true }],
     ),
     ...storeProviders(),
@@ -118,6 +111,22 @@ function providers({ dataSource }: StaticParts): Provider[] {
       inject: [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS, ...Object.values(LIFECYCLE_PARTS), ...BESIDE],
     },
   ];
+}
+
+/** How much of a lease's TTL a statement may take on the server: what its holder sent is then over before it is claimed. */
+const STATEMENT_SHARE = 0.9;
+
+function databaseLimits({ leases, database }: ResolvedOptions): DatabaseLimits {
+  const { maxConnections } = database;
+  if (!leases) return { maxTimeoutMs: MIN_STATEMENT_TIMEOUT_MS, maxConnections };
+  const { heartbeatIntervalMs, ttlMs } = leases;
+  const maxTimeoutMs = Math.max(MIN_STATEMENT_TIMEOUT_MS, heartbeatIntervalMs);
+  return {
+    maxTimeoutMs,
+    maxTransactionMs: ttlMs / 3,
+    serverLimitMs: Math.min(maxTimeoutMs + SERVER_MARGIN_MS, ttlMs * STATEMENT_SHARE),
+    maxConnections,
+  };
 }
 
 /** What nobody else asks for, and is to be made all the same. */

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
 import { isContention, isPassing } from './database-errors.js';
+import { type Bound, boundedBy } from './late-timer.js';
 
 /** A work that takes longer, in ms, is not waited for: whatever holds it up holds up nobody else. */
 const PATIENCE_MS = 25;
@@ -56,7 +57,7 @@ export class Batcher<Item, Answer> {
 
   private next(): void {
     if (this.running >= this.limits.atOnce) return;
-    this.waiting = this.waiting.filter((one) => one.isInTime());
+    this.waiting = this.waiting.filter((one) => !one.isOver);
     while (this.waiting.length > 0 && this.running < this.limits.atOnce) {
       this.count(this.run(this.waiting.splice(0, this.limits.maxItems)));
     }
@@ -84,7 +85,7 @@ export class Batcher<Item, Answer> {
   }
 
   private async runAlone(one: Waiting<Item, Answer>): Promise<void> {
-    if (!one.isInTime()) return;
+    if (one.isOver) return;
     try {
       one.resolve(await this.work.alone(one.item, one.leftMs));
     } catch (error) {
@@ -93,12 +94,15 @@ export class Batcher<Item, Answer> {
   }
 }
 
+/** A work that begins late, since this process stood still, has this long all the same, in ms. */
+const LEAST_MS = 1_000;
+
 /** An item that has to wait for its work. Within its bound it has an answer or an error. */
 class Waiting<Item, Answer> {
   readonly answer: Promise<Answer>;
-  private isOver = false;
+  isOver = false;
   private readonly deadline: number;
-  private readonly timer: NodeJS.Timeout | undefined;
+  private readonly bound: Bound;
   private settle!: { resolve: (answer: Answer) => void; reject: (error: unknown) => void };
 
   constructor(
@@ -107,17 +111,11 @@ class Waiting<Item, Answer> {
   ) {
     this.answer = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
     this.deadline = performance.now() + timeoutMs;
-    if (Number.isFinite(timeoutMs)) this.timer = setTimeout(() => this.expire(), timeoutMs);
+    this.bound = boundedBy(timeoutMs, () => this.reject(new DatabaseTimeoutError(timeoutMs)));
   }
 
   get leftMs(): number {
-    return this.deadline - performance.now();
-  }
-
-  /** A process that stood still may come to the next work before it comes to the timers of those who waited for it. */
-  isInTime(): boolean {
-    if (!this.isOver && this.leftMs <= 0) this.expire();
-    return !this.isOver;
+    return Math.max(this.deadline - performance.now(), Math.min(this.timeoutMs, LEAST_MS));
   }
 
   resolve(answer: Answer): void {
@@ -130,12 +128,8 @@ class Waiting<Item, Answer> {
     this.settle.reject(error);
   }
 
-  private expire(): void {
-    this.reject(new DatabaseTimeoutError(this.timeoutMs));
-  }
-
   private end(): void {
     this.isOver = true;
-    clearTimeout(this.timer);
+    this.bound.clear();
   }
 }

@@ -32,7 +32,8 @@ function described(thrown: unknown, ofError: (error: Error) => unknown): string 
   }
 }
 
-function causeOf(thrown: unknown): string {
+/** A sentence that names the cause of an error; empty where it has none. Never throws. */
+export function causeOf(thrown: unknown): string {
   try {
     if (!(thrown instanceof Error) || thrown.cause === undefined) return '';
     return ` Cause: ${described(thrown.cause, (cause) => cause.stack ?? cause.message)}`;

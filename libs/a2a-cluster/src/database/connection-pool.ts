@@ -1,0 +1,278 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Logger } from '@nestjs/common';
+import type { Client, Pool, PoolClient } from 'pg';
+import { messageOf } from '../errors/described.js';
+import { DatabaseConnectionError } from '../errors/database-connection.error.js';
+import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
+import { cancelBackend } from './cancel-backend.js';
+import { ConnectionQueue, type Lane, type Waiter } from './connection-queue.js';
+import { connectionTrouble, verdictOn } from './database-errors.js';
+import { destroySocket } from './dedicated-connection.js';
+import { boundedBy, within } from './late-timer.js';
+import { openSession, type Session, type SessionLimits } from './session.js';
+
+/** pg's pool as it is, with what its types leave out. */
+export type PgPool = Pool & { Client: new (config: object) => Client };
+
+/** How many connections are opened at boot and kept: one for renewals, one for control work, one for the rest. */
+const KEPT = 3;
+
+/** How long a connection may take to be made, in ms. A silent server is asked again then, on another one. */
+const CONNECT_MS = 10_000;
+
+/**
+ * For how long, in ms, no further connection is asked for after the server has refused one for having too many: the ones
+ * that there are do all the work meanwhile.
+ */
+const REFUSED_MS = 1_000;
+
+/** A connection in the hands of one call. One of the two methods ends that. */
+export interface Lent {
+  readonly client: PoolClient;
+  readonly session: Session;
+  /** Gives it back. With an error that makes it unfit for further use it is closed. */
+  release(failure?: unknown): void;
+  /** Nobody waits for its answer any more: it is closed here, and the server is asked to stop what it does for it. */
+  abandon(): void;
+}
+
+/** A call that has asked for a connection. */
+export interface Asked {
+  /** It wants none any more. */
+  giveUp(): void;
+}
+
+type Taken = (error: Error | undefined, lent?: Lent) => void;
+
+/**
+ * The library's own connections, with the settings of the app's pool: what the app's code holds cannot starve what keeps
+ * its turns alive, and no statement of ours is ever behind one of the app's.
+ */
+export class ConnectionPool {
+  private readonly logger = new Logger('A2AClusterDatabase');
+  /**
+   * A socket remembers the async context that it was opened in for as long as it lives: a pooled connection must not keep
+   * the turn alive that happened to open it.
+   */
+  private readonly outside = AsyncLocalStorage.snapshot();
+  private readonly sessions = new WeakMap<PoolClient, Session>();
+  private readonly lent = new Set<Lent>();
+  private readonly queue: ConnectionQueue;
+  private readonly pool: PgPool;
+  private readonly clients: OpenClients;
+  private refusedUntil = -Infinity;
+  private closed = false;
+
+  constructor(
+    appPool: PgPool,
+    private readonly max: number,
+    private readonly limits: SessionLimits,
+  ) {
+    this.pool = poolLike(appPool, max, Math.min(CONNECT_MS, limits.statementMs));
+    // What is lost while nobody uses it is replaced when somebody does.
+    this.pool.on('error', () => undefined);
+    this.pool.on('connect', (client) => client.on('error', () => undefined));
+    this.clients = clientsOf(this.pool);
+    this.queue = new ConnectionQueue(() => this.connections());
+  }
+
+  /** Opens the connections that are kept. Throws where not one of them can be opened. */
+  async open(): Promise<void> {
+    const lanes: Lane[] = ['renewal', 'renewal', 'renewal'];
+    const opened = await Promise.allSettled(
+      lanes.slice(0, KEPT).map((lane) => this.borrow(lane, this.limits.statementMs)),
+    );
+    for (const one of opened) if (one.status === 'fulfilled') one.value.release();
+    const refusals = opened.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+    if (refusals.length === opened.length) throw refusals[0];
+    if (refusals.length === 0) return;
+    this.logger.warn(
+      `Only ${opened.length - refusals.length} of the ${KEPT} connections that this replica keeps for itself could be ` +
+        `opened: renewals, cancels and recovery share them. It asks for more when it needs them. ${messageOf(refusals[0])}`,
+    );
+  }
+
+  /**
+   * Asks for a connection; `taken` is called once, unless it is given up before.
+   * @throws {DatabaseOverloadedError}
+   */
+  lend(lane: Lane, taken: Taken): Asked {
+    let wanted = true;
+    let tries = 0;
+    const asked: { waiter?: Waiter } = {};
+    const begin = (): void => {
+      tries += 1;
+      this.connect((error, lent) => {
+        if (error !== undefined) {
+          this.queue.done();
+          // The others that there are come free. And a server that was silent, or takes no writes, is asked a second time:
+          // this process may have stood still, or the name may lead elsewhere by now.
+          const again = this.noteRefusal(error) || (error instanceof DatabaseConnectionError && tries === 1);
+          if (wanted && again && !this.closed) asked.waiter = this.queue.askAgain(lane, begin);
+          else if (wanted) taken(error);
+        } else if (wanted) taken(undefined, lent);
+        else lent!.release(); // It was never used: it goes back as it is.
+      });
+    };
+    asked.waiter = this.queue.ask(lane, begin);
+    return {
+      giveUp: () => {
+        wanted = false;
+        asked.waiter?.cancel();
+      },
+    };
+  }
+
+  /** The same as a promise that rejects once the time is over. */
+  borrow(lane: Lane, timeoutMs: number): Promise<Lent> {
+    return new Promise((resolve, reject) => {
+      const asked = this.lend(lane, (error, lent) => {
+        bound.clear();
+        if (lent) resolve(lent);
+        else reject(error!);
+      });
+      const bound = boundedBy(timeoutMs, () => {
+        asked.giveUp();
+        reject(new DatabaseTimeoutError(timeoutMs));
+      });
+    });
+  }
+
+  /** Lends no more; what is still under way after `graceMs` is broken off. */
+  async close(graceMs: number): Promise<void> {
+    this.closed = true;
+    const ended = this.pool.end().catch(() => undefined);
+    if (await within(graceMs, ended)) return;
+    for (const one of this.lent) one.abandon();
+    this.clients.destroy();
+  }
+
+  /** How many there may be now. */
+  private connections(): number {
+    const isRefused = performance.now() < this.refusedUntil;
+    return isRefused ? Math.min(this.max, Math.max(1, this.pool.totalCount)) : this.max;
+  }
+
+  private connect(done: Taken): void {
+    if (this.closed) {
+      const closed = new DatabaseConnectionError('The replica is shutting down: its connections are closed.');
+      return queueMicrotask(() => done(closed));
+    }
+    this.outside(() =>
+      this.pool.connect((error, client) => {
+        if (error || !client) return done(connectionTrouble(error ?? new Error('The pool gave no connection.')));
+        const session = this.sessions.get(client);
+        if (session) return done(undefined, this.lentOf(client, session));
+        this.openSession(client).then(
+          (opened) => done(undefined, this.lentOf(client, opened)),
+          (failure: unknown) => {
+            client.release(true);
+            done(connectionTrouble(failure));
+          },
+        );
+      }),
+    );
+  }
+
+  private async openSession(client: PoolClient): Promise<Session> {
+    const boundMs = Math.min(CONNECT_MS, this.limits.statementMs);
+    const bound = boundedBy(boundMs, () => destroySocket(client));
+    try {
+      const session = await openSession(client, this.limits);
+      this.sessions.set(client, session);
+      return session;
+    } finally {
+      bound.clear();
+    }
+  }
+
+  /** Whether the server has no connection to give while there are others: then the call waits for one of those. */
+  private noteRefusal(error: unknown): boolean {
+    if (this.closed || this.pool.totalCount === 0 || !verdictOn(error).isFull) return false;
+    if (performance.now() >= this.refusedUntil) {
+      this.logger.warn(
+        `The database gives this replica no further connection, so it goes on with ${this.pool.totalCount}. ${messageOf(error)}`,
+      );
+    }
+    this.refusedUntil = performance.now() + REFUSED_MS;
+    setTimeout(() => this.queue.next(), REFUSED_MS).unref();
+    return true;
+  }
+
+  private lentOf(client: PoolClient, session: Session): Lent {
+    let held = true;
+    const giveBack = (destroy: boolean): void => {
+      held = false;
+      this.lent.delete(lent);
+      client.release(destroy);
+      this.queue.done();
+    };
+    const lent: Lent = {
+      client,
+      session,
+      release: (failure) => {
+        if (held) giveBack(failure !== undefined && verdictOn(failure).isUnfit);
+      },
+      abandon: () => {
+        if (!held) return;
+        cancelBackend(client, () => new this.pool.Client(optionsOf(this.pool)));
+        destroySocket(client);
+        giveBack(true);
+      },
+    };
+    this.lent.add(lent);
+    return lent;
+  }
+}
+
+/** A pool of our own with the app's settings; the bounds of statements are ours. */
+function poolLike(appPool: PgPool, max: number, connectMs: number): PgPool {
+  const { connectionTimeoutMillis } = appPool.options as { connectionTimeoutMillis?: number };
+  const Constructor = appPool.constructor as new (options: object) => PgPool;
+  const pool = new Constructor({
+    keepAlive: true,
+    ...optionsOf(appPool),
+    max,
+    min: Math.min(KEPT, max),
+    // 0 is pg's word for none.
+    connectionTimeoutMillis: connectionTimeoutMillis ? Math.min(connectionTimeoutMillis, connectMs) : connectMs,
+    query_timeout: 0,
+    Client: appPool.Client,
+  });
+  pool.Client ??= appPool.Client;
+  return pool;
+}
+
+/** pg-pool hides the password from enumeration, so a plain spread would lose it. */
+export function optionsOf(pool: PgPool): object {
+  return { ...pool.options, password: (pool.options as { password?: unknown }).password };
+}
+
+/** The clients of a pool whose sockets are open, whoever has them, and also while the pool is ending. */
+export interface OpenClients {
+  /** Closes them without asking the server, which may never answer a goodbye. */
+  destroy(): void;
+}
+
+const known = new WeakMap<PgPool, OpenClients>();
+
+export function clientsOf(pool: PgPool): OpenClients {
+  const before = known.get(pool);
+  if (before) return before;
+  // The pool knows of those that are being opened; what it is ending it has forgotten.
+  const ofPool = (): readonly Client[] => (pool as unknown as { _clients?: readonly Client[] })._clients ?? [];
+  const open = new Set<Client>();
+  const note = (client: Client): void => {
+    open.add(client);
+    client.once('end', () => open.delete(client));
+  };
+  ofPool().forEach(note);
+  pool.on('connect', note);
+  const clients: OpenClients = {
+    destroy: () => {
+      for (const client of new Set([...open, ...ofPool()])) destroySocket(client);
+    },
+  };
+  known.set(pool, clients);
+  return clients;
+}
