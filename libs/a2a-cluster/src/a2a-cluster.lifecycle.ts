@@ -1,4 +1,5 @@
 import { Server } from 'node:http';
+import { Logger } from '@nestjs/common';
 import type { BeforeApplicationShutdown, OnApplicationBootstrap, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { HttpAdapterHost } from '@nestjs/core';
 import { AgentCard } from '@a2a-js/sdk';
@@ -7,6 +8,8 @@ import { agentCardHandler } from '@a2a-js/sdk/server/express';
 import type { NextFunction, Request, Response } from 'express';
 import { requireTables } from './a2a-cluster.schema-check.js';
 import type { DatabaseAccess } from './database/database-access.js';
+import { within } from './database/late-timer.js';
+import { messageOf } from './errors/described.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { Heartbeat } from './leases/heartbeat.js';
 import type { LeaseStore } from './leases/lease-store.js';
@@ -23,6 +26,12 @@ import type { TaskEventStream } from './streams/task-event-stream.js';
 import type { ExecutorProvider } from './turns/executor-provider.js';
 import type { LeaseWatch } from './turns/lease-watch.js';
 import type { TurnRunner } from './turns/turn-runner.js';
+
+/** How long the loops may take to finish what they are at when the app stops, in ms. */
+const LOOPS_MS = 1_000;
+
+/** The same for the end of streams and of the lease store. */
+const STREAMS_MS = 500;
 
 /** What starts and stops with the app. */
 export interface LifecycleParts {
@@ -53,6 +62,8 @@ export interface LifecycleParts {
 export class A2AClusterLifecycle
   implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
 {
+  private readonly logger = new Logger('A2AClusterLifecycle');
+
   constructor(private readonly parts: LifecycleParts) {}
 
   async onModuleInit(): Promise<void> {
@@ -82,14 +93,20 @@ export class A2AClusterLifecycle
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    const { poller, heartbeat, sweep, stream, leases, responses, grpc, push } = this.parts;
-    await sweep?.stop();
-    await Promise.all([poller.stop(), heartbeat?.stop(), push.stop()]);
-    await stream.close();
+    const { poller, heartbeat, sweep, stream, leases, responses, grpc, push, database } = this.parts;
+    const loops = [sweep, poller, heartbeat, push].map((loop) => loop?.stop() ?? Promise.resolve());
+    await this.step('its loops', LOOPS_MS, Promise.all(loops));
+    await this.step('its streams', STREAMS_MS, stream.close());
     await Promise.all([responses.end(), grpc?.close()]);
-    await leases.close();
-    await this.parts.database.used?.close();
+    await this.step('its leases', STREAMS_MS, leases.close());
+    await database.used?.close();
     racePoint('shutdown.closed');
+  }
+
+  /** A step of the shutdown that may need the database, which may hang: what is not done in time is broken off. */
+  private async step(what: string, ms: number, work: Promise<unknown>): Promise<void> {
+    const done = work.catch((error: unknown) => this.logger.warn(`Closing ${what} failed: ${messageOf(error)}`));
+    if (!(await within(ms, done))) this.logger.warn(`Closing ${what} took longer than ${ms} ms and is broken off.`);
   }
 
   /** At the root, outside of the global prefix and of guards, behind the app's own middleware (CORS). */

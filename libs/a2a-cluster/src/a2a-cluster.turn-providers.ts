@@ -20,6 +20,9 @@ import { TurnFenceInterceptor } from './turns/turn-fence.interceptor.js';
 import { TurnRunner } from './turns/turn-runner.js';
 import { provide, type StaticParts, LEASED_EFFECTS, LEASED_TASKS } from './a2a-cluster.provide.js';
 
+/** For how long writes of turns are tried again where no lease bounds it, in ms: as long as the default lease lasts. */
+const UNLEASED_RETRY_MS = 120_000;
+
 /** What admits, runs and ends turns. */
 export function turnProviders(): Provider[] {
   return [
@@ -67,12 +70,13 @@ export function turnProviders(): Provider[] {
         leases: LeaseStore,
         effects: EffectStore,
         transactions: FencedTransactions | null,
-        { turns }: ResolvedOptions,
+        { turns, leases: times }: ResolvedOptions,
       ) => {
         const invoker = new ExecutorInvoker(executor, new TurnFenceInterceptor(admission, conclusion));
         return new TurnRunner(invoker, running, turns, {
           effects,
           transactions: transactions ?? undefined,
+          retryMs: times ? times.ttlMs : UNLEASED_RETRY_MS,
           handOver: (generation) => leases.handOver(generation, 0),
         });
       },

@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
+import { type ClusterDatabase, EndedByWorkError, type SqlExecutor } from '../database/cluster-database.js';
 import { isPassing } from '../database/database-errors.js';
 import { Backoff } from '../database/retry.js';
 import { CommitOutcomeUnknownError } from '../errors/commit-outcome-unknown.error.js';
@@ -64,6 +64,7 @@ export class FencedTransactions {
       racePoint('transaction.after');
       return done;
     } catch (error) {
+      if (error instanceof EndedByWorkError) throw new TurnUsageError(host.taskId, error.message);
       if (error instanceof CommitOutcomeUnknownError) {
         // Whoever holds the lease now: it may have been written.
         if (record) return await this.lookUp<T>(host, record, error);
@@ -86,6 +87,7 @@ export class FencedTransactions {
   /** The answer to COMMIT was lost: what was recorded in the transaction tells whether it was done. */
   private async lookUp<T>(host: EffectHost, record: TransactionRecord, lost: CommitOutcomeUnknownError): Promise<T> {
     const backoff = new Backoff();
+    const triedOutAt = performance.now() + host.retryMs;
     for (;;) {
       try {
         const found = await this.database.transaction(async (tx) => {
@@ -98,7 +100,7 @@ export class FencedTransactions {
       } catch (error) {
         if (error instanceof NotRecorded) throw lost.cause;
         if (!isPassing(error)) throw error;
-        if (host.signal.aborted || performance.now() >= host.deadline) throw lost;
+        if (host.signal.aborted || performance.now() >= Math.min(host.deadline, triedOutAt)) throw lost;
         await backoff.pause();
       }
     }

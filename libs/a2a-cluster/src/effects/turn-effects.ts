@@ -53,6 +53,8 @@ export interface EffectHost {
   readonly signal: AbortSignal;
   /** Monotonic time until which the lease may be relied on. */
   readonly deadline: number;
+  /** For how long a write is tried again through trouble with the database, in ms. */
+  readonly retryMs: number;
   /** Makes sure that the task and the lease exist and that all that was published is stored. */
   begin(): Promise<EffectTurn>;
   assertHeld(): void;
@@ -223,13 +225,14 @@ export class TurnEffects {
 /** Repeats what may be repeated through passing trouble, as long as the lease can be relied on. */
 async function untilRecorded<R>(host: EffectHost, write: () => Promise<R>): Promise<R> {
   const backoff = new Backoff();
+  const triedOutAt = performance.now() + host.retryMs;
   for (;;) {
     try {
       return await write();
     } catch (error) {
       if (!isPassing(error)) throw error;
-      // Renewals may move it while this waits.
-      if (performance.now() >= host.deadline) {
+      // Renewals may move the deadline while this waits, for ever where they go through and nothing else does.
+      if (performance.now() >= Math.min(host.deadline, triedOutAt)) {
         throw new LeaseLostError(host.taskId, 'its effects could not be recorded before it ran out', { cause: error });
       }
       await backoff.pause();

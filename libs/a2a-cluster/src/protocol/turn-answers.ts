@@ -90,14 +90,16 @@ export class TurnAnswers {
       last = version;
       if (cursor >= last) stop();
     };
-    void turn.ended.promise.then(async (end) => {
-      // One that waits for authentication keeps its stream open.
-      if (turn.loop?.published === TaskState.TASK_STATE_AUTH_REQUIRED) return;
-      if (end.kind === 'ended') endsAt(end.version);
-      else if (end.kind === 'message') endsAt(turn.loop?.key?.version ?? 0);
-      // A lost turn goes on elsewhere, and may end there without an event.
-      else endsAt((await this.settledAt(taskNo, over.signal)) ?? Infinity);
-    }, stop);
+    void turn.ended.promise
+      .then(async (end) => {
+        // One that waits for authentication keeps its stream open.
+        if (turn.loop?.published === TaskState.TASK_STATE_AUTH_REQUIRED) return;
+        if (end.kind === 'ended') endsAt(end.version);
+        else if (end.kind === 'message') endsAt(turn.loop?.key?.version ?? 0);
+        // A lost turn goes on elsewhere, and may end there without an event.
+        else endsAt((await this.settledAt(taskNo, over.signal)) ?? Infinity);
+      }, stop)
+      .catch(stop);
     yield* this.upToEnd(taskNo, fromVersion, over.signal, ({ version, event }) => {
       cursor = version;
       // A message of the user begins the next turn, of which this one may hear before it hears of its own end.

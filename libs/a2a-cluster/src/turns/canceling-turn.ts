@@ -1,18 +1,20 @@
-import { boundaryOf } from '../effects/boundary.js';
 import type { EffectTurn } from '../effects/effect-store.js';
 import type { FencedTransactions, TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
 import type { EffectCall, EffectContract, EffectHost, TurnEffects } from '../effects/turn-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import type { TurnAbortedError } from '../errors/turn-aborted.error.js';
-import { noTransactions, refuseFlush, Turn } from './turn.js';
+import { noTransactions, Turn } from './turn.js';
 
 /** What the turn that is canceled gives to the cleaning up. */
 export interface CanceledTurn extends Turn {
   readonly turnId: string;
   readonly deadline: number;
   checkDeadline(): boolean;
-  beginFor(host: { assertHeld(): void }): Promise<EffectTurn>;
+  readonly retryMs: number;
+  beginFor(host: { readonly signal: AbortSignal; assertHeld(): void }): Promise<EffectTurn>;
+  flushFor(host: { readonly signal: AbortSignal }): Promise<void>;
+  handedOut<T>(call: string, promise: Promise<T>): Promise<T>;
 }
 
 /**
@@ -64,9 +66,12 @@ export class CancelingTurn extends Turn implements EffectHost {
     if (!held) throw new LeaseLostError(this.taskId, 'it could not be renewed in time');
   }
 
-  override async flush(): Promise<void> {
-    refuseFlush(this.taskId, boundaryOf(this));
-    await this.turn.flush();
+  get retryMs(): number {
+    return this.turn.retryMs;
+  }
+
+  override flush(): Promise<void> {
+    return this.turn.handedOut('flush()', this.turn.flushFor(this));
   }
 
   override idempotencyKey(name: string): string {
@@ -74,11 +79,12 @@ export class CancelingTurn extends Turn implements EffectHost {
   }
 
   override effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
-    return this.effects.effect(this, key, contract, run);
+    return this.turn.handedOut(`effect('${String(key)}')`, this.effects.effect(this, key, contract, run));
   }
 
   override transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
-    return this.transactions?.run(this, work, options) ?? Promise.reject(noTransactions(this.taskId));
+    const done = this.transactions?.run(this, work, options) ?? Promise.reject<T>(noTransactions(this.taskId));
+    return this.turn.handedOut('transaction()', done);
   }
 
   begin(): Promise<EffectTurn> {

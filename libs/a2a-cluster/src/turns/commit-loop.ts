@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Task, TaskState } from '@a2a-js/sdk';
 import { isPassing } from '../database/database-errors.js';
+import { socketsRead } from '../database/late-timer.js';
 import { Backoff } from '../database/retry.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -104,9 +105,13 @@ export class CommitLoop {
   /** Queues a copy of an event. False where the turn has ended and the event changes nothing any more. */
   add(published: TaskEvent): boolean {
     if (this.isSealed) return false;
+    // All copies are made before the first is queued: what cannot be copied throws, and then nothing has changed.
+    const copies: Queued[] = [];
     for (const event of this.completed(published)) {
       if (this.canceling && endsOtherwise(stateSetBy(event))) return false;
-      const queued = copyEvent(this.target.restart?.apply(event) ?? event);
+      copies.push(copyEvent(this.target.restart?.apply(event) ?? event));
+    }
+    for (const queued of copies) {
       this.task = applyEvent(this.task, queued.event);
       this.queue.push(queued);
       this.added += 1;
@@ -242,13 +247,11 @@ export class CommitLoop {
   private async store(batch: Queued[], ends: boolean, snapshot: string | undefined): Promise<number> {
     const commitId = randomUUID();
     const backoff = new Backoff();
+    const begunAt = performance.now();
     let stale = false;
+    let trouble: unknown;
     for (;;) {
-      const sentAt = performance.now();
-      this.firstTriedAt ??= sentAt;
-      const timeoutMs = this.lease.deadline(this.firstTriedAt) - sentAt;
-      if (this.refusal) throw this.refusal;
-      if (timeoutMs <= 0) throw this.lost('its events could not be stored before it ran out');
+      const timeoutMs = await this.leftMs(begunAt, trouble);
       try {
         if (stale) snapshot = await this.reload(batch, snapshot !== undefined);
         stale = false;
@@ -257,8 +260,28 @@ export class CommitLoop {
         if (error instanceof ConcurrentTaskModificationError && this.taskNo !== undefined) stale = true;
         else if (isPassing(error)) await backoff.pause();
         else throw error;
+        trouble = error;
       }
     }
+  }
+
+  /**
+   * How long the next try may take: as long as the lease can be relied on. Renewals go on while nothing can be stored, so
+   * there is a bound beside it: a batch that finds no way into the database for one TTL gives the lease up (I6).
+   */
+  private async leftMs(begunAt: number, trouble: unknown): Promise<number> {
+    this.firstTriedAt ??= begunAt;
+    const left = (): number => this.lease.deadline(this.firstTriedAt!) - performance.now();
+    // After a pause of the whole process an accepted renewal may not have been read yet.
+    if (left() <= 0) await socketsRead();
+    if (this.refusal) throw this.refusal;
+    const leftMs = left();
+    if (leftMs <= 0) throw this.lost('its events could not be stored before it ran out', trouble);
+    const isTriedOut = performance.now() - begunAt >= this.lease.retryMs;
+    if (trouble !== undefined && isTriedOut) {
+      throw this.lost(`its events could not be stored for ${this.lease.retryMs} ms`, trouble);
+    }
+    return leftMs;
   }
 
   private async tryStore(
@@ -287,7 +310,8 @@ export class CommitLoop {
       this.version = made.version;
       this.generation = made.generation;
       // From the first try: that may have been the one that made it, with only its answer lost.
-      if (made.generation !== undefined) this.lease.acquired(made.generation, this.firstTriedAt ?? 0);
+      // A turn that was given up meanwhile keeps nothing alive: the lease runs out, and what it is for is recovered.
+      if (made.generation !== undefined && !this.refusal) this.lease.acquired(made.generation, this.firstTriedAt ?? 0);
       return 0;
     }
     const before = this.version;
@@ -313,7 +337,7 @@ export class CommitLoop {
     return snapshot;
   }
 
-  private lost(detail: string): LeaseLostError {
-    return new LeaseLostError(this.target.scope.taskId, detail);
+  private lost(detail: string, cause?: unknown): LeaseLostError {
+    return new LeaseLostError(this.target.scope.taskId, detail, cause === undefined ? undefined : { cause });
   }
 }

@@ -3,7 +3,6 @@ import { RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } f
 import { untilKnown } from '../database/retry.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
-import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { Heartbeat } from '../leases/heartbeat.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
@@ -67,7 +66,7 @@ export class TurnAdmission {
     const { taskId } = execution;
     const giveUpAt = performance.now() + (this.heartbeat?.times.heartbeatIntervalMs ?? 0);
     for (;;) {
-      if (execution.signal.aborted) throw new ReplicaDrainingError();
+      if (execution.signal.aborted) throw execution.signal.reason;
       const sentAt = performance.now();
       const admission = await this.tryAdmit(execution, lease);
       switch (admission.outcome) {
@@ -135,6 +134,7 @@ export class TurnAdmission {
       this.tasks,
       this.stream,
       {
+        retryMs: execution.retryMs,
         deadline: (firstTriedAt) => execution.lease?.deadline ?? heartbeat?.deadlineFrom(firstTriedAt) ?? Infinity,
         acquired: hold,
         refused: (refusal) => {

@@ -1,10 +1,10 @@
 import { Logger } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
-import { detailOf, messageOf } from '../errors/described.js';
+import { causeOf, detailOf, messageOf } from '../errors/described.js';
 import { isPassing } from '../database/database-errors.js';
 import { Backoff } from '../database/retry.js';
 import type { EffectStore } from '../effects/effect-store.js';
-import { evidenceOf, unresolvedEffects } from '../effects/unresolved-effects.js';
+import { evidenceOf, type UnresolvedEffect, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnAbortedError } from '../errors/turn-aborted.error.js';
 import type { LeaseStore } from '../leases/lease-store.js';
@@ -37,9 +37,10 @@ export class TurnConclusion {
   async conclude(execution: TurnExecution, outcome: ExecutionOutcome): Promise<void> {
     const loop = execution.loop!;
     clearTimeout(execution.timer);
-    // An executor that stood still past its deadline may come back before any timer tells.
-    execution.checkDeadline();
     try {
+      if (isShutdown(execution)) await execution.lastLook;
+      // An executor that stood still past its deadline may come back before any timer tells.
+      execution.checkDeadline();
       const handsOver = this.isToBeHandedOver(execution);
       // Whoever goes on with it would not know how the calls under way came out.
       if (handsOver) await execution.closeEffects(this.effectsMs);
@@ -57,7 +58,7 @@ export class TurnConclusion {
           : new LeaseLostError(execution.taskId, messageOf(error), { cause: error });
       loop.refuse(lost);
       execution.abort(lost);
-      this.logger.warn(`${detailOf(lost)} Another replica decides how it ends.`);
+      this.logger.warn(`${lost.message} Another replica decides how it ends.${causeOf(lost)}`);
       execution.ended.resolve({ kind: 'lost', taskNo: loop.key?.taskNo });
       execution.opened.reject(lost);
     } finally {
@@ -114,15 +115,37 @@ export class TurnConclusion {
     const loop = execution.loop!;
     await execution.closeEffects(this.effectsMs);
     const asked = loop.key && (execution.hasEffects || subject.again) ? loop.key.taskNo : undefined;
-    const unresolved =
-      asked === undefined
-        ? []
-        : await unresolvedEffects(this.effects, asked, turnId).catch((error: unknown) => {
-            this.logger.error(`Task ${taskId} ends FAILED without its unresolved effects: ${detailOf(error)}`);
-            return [];
-          });
-    const evidence = evidenceOf(unresolved);
+    const evidence = evidenceOf(asked === undefined ? [] : await this.unresolved(execution, asked, turnId));
     loop.add(failed({ taskId, contextId }, text + evidence.text, evidence.metadata));
+  }
+
+  /**
+   * Asked for as persistently as the end is stored: a FAILED without them would say that nothing is unresolved. Where they
+   * cannot be read for as long, the lease is given up, and whoever recovers the task reads them.
+   */
+  private async unresolved(
+    { taskId, deadline, retryMs }: TurnExecution,
+    taskNo: number,
+    turnId: string,
+  ): Promise<UnresolvedEffect[]> {
+    const backoff = new Backoff();
+    const giveUpAt = Math.min(deadline, performance.now() + retryMs);
+    for (;;) {
+      try {
+        return await unresolvedEffects(this.effects, taskNo, turnId);
+      } catch (error) {
+        if (!isPassing(error)) {
+          this.logger.error(`Task ${taskId} ends FAILED without its unresolved effects: ${detailOf(error)}`);
+          return [];
+        }
+        if (performance.now() >= giveUpAt) {
+          throw new LeaseLostError(taskId, 'its unresolved effects could not be read before it ran out', {
+            cause: error,
+          });
+        }
+        await backoff.pause();
+      }
+    }
   }
 
   /** A part of the time that a shutdown gives to the ends of its turns. */
@@ -131,9 +154,10 @@ export class TurnConclusion {
   }
 
   /** Stopped by the shutdown of this replica, in the middle of it and not for good. */
-  private isToBeHandedOver({ signal, subject, cancellation, loop, reply }: TurnExecution): boolean {
+  private isToBeHandedOver(execution: TurnExecution): boolean {
+    const { subject, cancellation, loop, reply } = execution;
     if (!this.handsOver || subject.kind !== 'message' || cancellation || reply || loop!.isSealed) return false;
-    return signal.aborted && (signal.reason as TurnAbortedError).code === 'SHUTDOWN';
+    return isShutdown(execution);
   }
 
   /** The lease goes to whoever claims it, at once; what this replica may still have under way is fenced by that. */
@@ -199,3 +223,6 @@ export class TurnConclusion {
     }
   }
 }
+
+const isShutdown = ({ signal }: TurnExecution): boolean =>
+  signal.aborted && (signal.reason as TurnAbortedError).code === 'SHUTDOWN';

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { type Message, type SendMessageRequest, type Task, TaskState } from '@a2a-js/sdk';
 import type { AgentExecutor, ServerCallContext } from '@a2a-js/sdk/server';
+import { Logger } from '@nestjs/common';
+import { messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { boundaryOf } from '../effects/boundary.js';
 import type { EffectStore, EffectTurn } from '../effects/effect-store.js';
@@ -21,6 +23,8 @@ import type { ArtifactRestart } from '../tasks/artifact-restart.js';
 import type { MessageReceipt, PushReceiver, StoredTask, TaskScope } from '../tasks/task-store.js';
 import type { CommitLoop } from './commit-loop.js';
 import { Deferred } from './deferred.js';
+import { handedOut } from './handed-out.js';
+import { unlessAborted } from './unless-aborted.js';
 import { CancelingTurn } from './canceling-turn.js';
 import { noTransactions, refuseFlush, Turn } from './turn.js';
 
@@ -66,6 +70,8 @@ export interface TurnServices {
   effects: EffectStore;
   /** None where the leases are kept in another place than the app's database. */
   transactions: FencedTransactions | undefined;
+  /** For how long a write of a turn is tried again through trouble with the database, in ms. */
+  retryMs: number;
   /** Starts the `cancellation` of a turn. */
   cancel: (execution: TurnExecution) => Promise<void>;
 }
@@ -82,6 +88,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   readonly attempt: number;
   readonly taskId: string;
   readonly contextId: string;
+  private readonly logger = new Logger('A2AClusterTurn');
   private readonly aborting = new AbortController();
   private readonly effects: TurnEffects;
   /** The turn as `cancelTask` sees it while it runs. */
@@ -98,6 +105,8 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   readonly settled = new Deferred<void>();
   /** Resolves when nothing is left to do about the turn; its executor may still run. */
   readonly concluded = new Deferred<void>();
+  /** Nothing is left to do about it. */
+  isOver = false;
   /** Nobody runs in it any more. */
   readonly over = Promise.all([this.settled.promise, this.concluded.promise]);
 
@@ -115,8 +124,10 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   admittedTask: StoredTask | undefined;
   /** Ends a turn that takes too long. */
   timer: NodeJS.Timeout | undefined;
-  /** Running once the cancel request is known here. */
+  /** Running once the cancel request is known here. Never rejects. */
   cancellation: Promise<void> | undefined;
+  /** A last look for a cancel request, which the end of a turn that a shutdown stops waits for. Never rejects. */
+  lastLook: Promise<unknown> | undefined;
 
   constructor(
     readonly subject: TurnSubject,
@@ -146,9 +157,27 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
     if (!held) throw new LeaseLostError(this.taskId, 'it could not be renewed in time');
   }
 
-  override async flush(): Promise<void> {
-    refuseFlush(this.taskId, boundaryOf(this));
-    await this.loop?.drained();
+  override flush(): Promise<void> {
+    return this.handedOut('flush()', this.flushFor(this));
+  }
+
+  /** For itself, or for the cleaning up after it was canceled. Rejects with the reason once that is aborted. */
+  async flushFor(host: { readonly signal: AbortSignal }): Promise<void> {
+    refuseFlush(this.taskId, boundaryOf(host));
+    if (this.loop) await unlessAborted(this.loop.drained(), host.signal);
+  }
+
+  /** Tells of a refusal that the executor, whose turn is over, may never hear of. */
+  handedOut<T>(call: string, promise: Promise<T>): Promise<T> {
+    return handedOut(promise, (error) => {
+      if (!this.isOver) return;
+      this.logger.warn(`turn.${call} on task ${this.taskId} was refused after its turn had ended: ${messageOf(error)}`);
+    });
+  }
+
+  /** For how long a write is tried again through trouble with the database, in ms. */
+  get retryMs(): number {
+    return this.services.retryMs;
   }
 
   override idempotencyKey(name: string): string {
@@ -156,11 +185,13 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   }
 
   override effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
-    return this.effects.effect(this, key, contract, run);
+    return this.handedOut(`effect('${String(key)}')`, this.effects.effect(this, key, contract, run));
   }
 
   override transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
-    return this.services.transactions?.run(this, work, options) ?? Promise.reject(noTransactions(this.taskId));
+    const { transactions } = this.services;
+    const done = transactions?.run(this, work, options) ?? Promise.reject<T>(noTransactions(this.taskId));
+    return this.handedOut('transaction()', done);
   }
 
   /**
@@ -186,14 +217,14 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   }
 
   /** For itself, or for the cleaning up after it was canceled. */
-  async beginFor(host: { assertHeld(): void }): Promise<EffectTurn> {
+  async beginFor(host: { readonly signal: AbortSignal; assertHeld(): void }): Promise<EffectTurn> {
     host.assertHeld();
     const { loop, taskId, turnId, attempt } = this;
     if (!loop || loop.isSealed) {
       throw new TurnUsageError(taskId, `The turn on task ${taskId} has ended: its effects come before its last event.`);
     }
     loop.begin();
-    await loop.drained();
+    await unlessAborted(loop.drained(), host.signal);
     host.assertHeld();
     const { taskNo, generation } = loop.key!;
     return { taskNo, taskId, turnId, attempt, generation, canceling: loop.canceling };

@@ -2,6 +2,9 @@ import { Logger } from '@nestjs/common';
 import type { SendMessageRequest, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { detailOf, messageOf } from '../errors/described.js';
+import { within } from '../database/late-timer.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
@@ -15,6 +18,13 @@ import { canceled } from './status-events.js';
 import { type Admitted, type RunnerServices, TurnExecution, type TurnSubject } from './turn-execution.js';
 import type { TurnOptions } from './turn-options.js';
 import { TurnRequestContext } from './turn-request-context.js';
+import { unlessAborted } from './unless-aborted.js';
+
+/** How long, in ms, the ends of turns that a shutdown stops wait for the look at cancel requests. */
+const LAST_LOOK_MS = 1_000;
+
+/** How long the leases of turns that could not be ended may take to be handed over, in ms. */
+const LET_GO_MS = 1_000;
 
 /** A message that wants a turn. */
 export interface MessageTurn {
@@ -54,7 +64,8 @@ export class TurnRunner {
     const execution = this.create({ kind: 'message', followUp: task !== undefined, ...message });
     const context = new TurnRequestContext(execution, request, callContext, task, referenceTasks);
     void this.run(execution, context, async (invocation, bus) => {
-      await this.invoker.guard(invocation, 'execute', [context, bus]);
+      // A guard that never answers holds up its message, and no longer than a turn may take.
+      await unlessAborted(this.invoker.guard(invocation, 'execute', [context, bus]), execution.signal);
       await this.invoker.execute(invocation, context, bus);
     });
     return execution;
@@ -122,19 +133,24 @@ export class TurnRunner {
   }
 
   /**
-   * Lets running turns end by themselves for a while, then stops and ends them. No new ones are taken. `beforeStop`
+   * Lets running turns end by themselves for a while, then stops and ends them. No new ones are taken. `lookForCancels`
    * looks once more for cancel requests that have not arrived: such a task ends CANCELED, not FAILED.
    */
-  async drain(beforeStop: () => Promise<void>): Promise<void> {
+  async drain(lookForCancels: () => Promise<void>): Promise<void> {
     this.running.close();
     racePoint('shutdown.drain');
     if (await this.running.idle(this.options.drainTimeoutMs)) return;
-    await beforeStop().catch((error: unknown) =>
-      this.logger.warn(`No last look at cancel requests: ${messageOf(error)}`),
-    );
     racePoint('shutdown.abort');
     this.logger.warn(`Stopping ${this.running.size} turns that outlast the drain time.`);
-    for (const execution of this.running) execution.abort(new ReplicaShutdownError(execution.taskId));
+    // The executors hear of it at once, whatever the database does; the ends of their turns wait for the look.
+    const look = lookForCancels().catch((error: unknown) => {
+      this.logger.warn(`No last look at cancel requests: ${messageOf(error)}`);
+    });
+    const lastLook = within(LAST_LOOK_MS, look);
+    for (const execution of this.running) {
+      execution.lastLook = lastLook;
+      execution.abort(new ReplicaShutdownError(execution.taskId));
+    }
     if (await this.running.idle(this.options.cancelTimeoutMs)) return;
     await this.letGo();
   }
@@ -145,7 +161,8 @@ export class TurnRunner {
     this.logger.error(`${left.length} turns could not be ended in time: their leases are left to the next sweep.`);
     const generations = left.flatMap(({ lease }) => (lease ? [lease.generation] : []));
     racePoint('let-go.before');
-    await Promise.allSettled(generations.map((generation) => this.services.handOver(generation)));
+    const letGo = Promise.allSettled(generations.map((generation) => this.services.handOver(generation)));
+    await within(LET_GO_MS, letGo);
     racePoint('let-go.after');
   }
 
@@ -169,12 +186,16 @@ export class TurnRunner {
       this.buses.set(execution, { bus, invocation });
       await steps(invocation, bus);
     } catch (error) {
-      execution.opened.reject(error);
-      execution.ended.reject(error);
+      const why = error instanceof ReplicaShutdownError ? new ReplicaDrainingError() : error;
+      // What it may still have under way takes no lease any more.
+      execution.loop?.refuse(new LeaseLostError(execution.taskId, 'the turn broke off', { cause: error }));
+      execution.opened.reject(why);
+      execution.ended.reject(why);
     } finally {
       clearTimeout(execution.timer);
       execution.lease?.drop();
       this.running.delete(execution);
+      execution.isOver = true;
       execution.concluded.resolve();
     }
   }
@@ -189,8 +210,16 @@ export class TurnRunner {
     );
   }
 
-  /** The holder's side of a cancel: tell the executor, give it a while, and write CANCELED if nobody else did. */
   private async cancelRunning(execution: TurnExecution): Promise<void> {
+    try {
+      await this.tellCanceled(execution);
+    } catch (error) {
+      this.logger.error(`Canceling task ${execution.taskId} failed half way: ${detailOf(error)}`);
+    }
+  }
+
+  /** The holder's side of a cancel: tell the executor, give it a while, and write CANCELED if nobody else did. */
+  private async tellCanceled(execution: TurnExecution): Promise<void> {
     const { loop, taskId, contextId, subject } = execution;
     racePoint('cancel-heard.before');
     const entry = this.buses.get(execution);
@@ -207,14 +236,4 @@ export class TurnRunner {
     loop.add(canceled({ taskId, contextId }));
     execution.cleanUp.stop(new TaskCanceledError(taskId));
   }
-}
-
-/** The promise's value, unless the signal aborts first. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason as Error);
-    if (signal.aborted) stop();
-    signal.addEventListener('abort', stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
 }
