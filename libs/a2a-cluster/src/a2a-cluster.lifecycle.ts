@@ -31,7 +31,7 @@ import type { TurnRunner } from './turns/turn-runner.js';
 const LOOPS_MS = 1_000;
 
 /** The same for the end of streams and of the lease store. */
-const STREAMS_MS = 500;
+const STREAMS_MS = 250;
 
 /** What starts and stops with the app. */
 export interface LifecycleParts {

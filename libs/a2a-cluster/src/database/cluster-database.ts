@@ -43,10 +43,10 @@ export const DEFAULT_CONNECTIONS = 10;
 export const SERVER_MARGIN_MS = 1_000;
 
 /** How long the connections may take to be closed in order, in ms. */
-const CLOSE_MS = 500;
+const CLOSE_MS = 250;
 
 /** How long the app's own pool may take to end after ours, in ms, before its sockets are closed. */
-const APP_POOL_MS = 1_000;
+const APP_POOL_MS = 500;
 
 /** The work of a transaction has ended that transaction by itself. */
 export class EndedByWorkError extends Error {
@@ -259,7 +259,7 @@ export class ClusterDatabase implements SqlExecutor {
           lent.release();
           resolve(result);
         },
-        (error: unknown) => {
+        (error: Error) => {
           bound.clear();
           lent.release(error);
           reject(error);

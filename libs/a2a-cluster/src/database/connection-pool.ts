@@ -102,7 +102,7 @@ export class ConnectionPool {
     const asked: { waiter?: Waiter } = {};
     const begin = (): void => {
       tries += 1;
-      this.connect((error, lent) => {
+      this.connect(lane, (error, lent) => {
         if (error !== undefined) {
           this.queue.done();
           // The others that there are come free. And a server that was silent, or takes no writes, is asked a second time:
@@ -153,9 +153,10 @@ export class ConnectionPool {
     return isRefused ? Math.min(this.max, Math.max(1, this.pool.totalCount)) : this.max;
   }
 
-  private connect(done: Taken): void {
+  private connect(lane: Lane, done: Taken): void {
     if (this.closed) {
-      const closed = new DatabaseConnectionError('The replica is shutting down: its connections are closed.');
+      // Nothing passes any more: whoever tries again has to stop.
+      const closed = new Error('The replica has closed its connections to the database.');
       return queueMicrotask(() => done(closed));
     }
     this.outside(() =>
@@ -164,7 +165,11 @@ export class ConnectionPool {
         const session = this.sessions.get(client);
         if (session) return done(undefined, this.lentOf(client, session));
         this.openSession(client).then(
-          (opened) => done(undefined, this.lentOf(client, opened)),
+          (opened) => {
+            if (lane === 'read' || !opened.readOnly) return done(undefined, this.lentOf(client, opened));
+            client.release(true);
+            done(new DatabaseConnectionError('The database server takes no writes at the moment: it is read only.'));
+          },
           (failure: unknown) => {
             client.release(true);
             done(connectionTrouble(failure));
@@ -179,7 +184,6 @@ export class ConnectionPool {
     const bound = boundedBy(boundMs, () => destroySocket(client));
     try {
       const session = await openSession(client, this.limits);
-      this.sessions.set(client, session);
       return session;
     } finally {
       bound.clear();
@@ -211,7 +215,7 @@ export class ConnectionPool {
       client,
       session,
       release: (failure) => {
-        if (held) giveBack(failure !== undefined && verdictOn(failure).isUnfit);
+        if (held) giveBack(session.readOnly || (failure !== undefined && verdictOn(failure).isUnfit));
       },
       abandon: () => {
         if (!held) return;
@@ -220,6 +224,7 @@ export class ConnectionPool {
         giveBack(true);
       },
     };
+    this.sessions.set(client, session);
     this.lent.add(lent);
     return lent;
   }

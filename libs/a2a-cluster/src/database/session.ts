@@ -11,6 +11,8 @@ export interface SessionLimits {
 
 /** What is known of a connection. */
 export interface Session {
+  /** It takes no writes, and will not when the server does again: it is used for one look and closed. */
+  readOnly: boolean;
   /** A pooler stands between: what is set for the session would be set for whoever has it next. */
   pooled: boolean;
 }
@@ -31,20 +33,18 @@ const SET = `
     FROM unnest($1::text[], $2::text[]) AS wanted(name, value) JOIN pg_settings AS known USING (name)`;
 
 /**
- * Looks at a new connection and sets its limits. Refuses one to a server that takes no writes: after a failover a name may
- * still lead to the old primary, or to a standby, and what is opened then would stay in the pool.
+ * Looks at a new connection and sets its limits. Refuses one to a standby: after a failover a name may still lead there, and
+ * what is opened then would stay in the pool. A standby may lack what a client has just been told.
  * @throws {DatabaseConnectionError}
  */
 export async function openSession(client: PoolClient, limits: SessionLimits): Promise<Session> {
   const { rows } = await client.query<SessionRow>(LOOK);
   const { pid, standby, readOnly } = rows[0]!;
   if (standby) throw new DatabaseConnectionError('The database server is a standby, which takes no writes.');
-  if (readOnly)
-    throw new DatabaseConnectionError('The database server takes no writes at the moment: it is read only.');
   const pooled = pid !== (client as unknown as { processID?: number | null }).processID;
   if (pooled) pipelined(client);
   else await client.query(SET, settings(limits));
-  return { pooled };
+  return { pooled, readOnly };
 }
 
 /** What a role or a database may have set otherwise: a limit that the library's statements do not fit would stop it. */

@@ -24,7 +24,7 @@ import { unlessAborted } from './unless-aborted.js';
 const LAST_LOOK_MS = 1_000;
 
 /** How long the leases of turns that could not be ended may take to be handed over, in ms. */
-const LET_GO_MS = 1_000;
+const LET_GO_MS = 500;
 
 /** A message that wants a turn. */
 export interface MessageTurn {
@@ -151,6 +151,8 @@ export class TurnRunner {
       execution.lastLook = lastLook;
       execution.abort(new ReplicaShutdownError(execution.taskId));
     }
+    // A cancel that it has found has all the time that cancels have.
+    await lastLook;
     if (await this.running.idle(this.options.cancelTimeoutMs)) return;
     await this.letGo();
   }
