@@ -266,8 +266,8 @@ export function useCluster(options: TestDataSourceOptions = {}) {
       return dataSource;
     },
     /** A database alone, with bounds of its own. */
-    database(limits: DatabaseLimits): ClusterDatabase {
-      const database = new ClusterDatabase(dataSource, limits);
+    database(limits: DatabaseLimits, ofDataSource = dataSource): ClusterDatabase {
+      const database = new ClusterDatabase(ofDataSource, limits);
       databases.add(database);
       return database;
     },

@@ -104,7 +104,7 @@ export class ConnectionPool {
       tries += 1;
       this.connect(lane, (error, lent) => {
         if (error !== undefined) {
-          this.queue.done();
+          this.queue.done(lane);
           // The others that there are come free. And a server that was silent, or takes no writes, is asked a second time:
           // this process may have stood still, or the name may lead elsewhere by now.
           const again = this.noteRefusal(error) || (error instanceof DatabaseConnectionError && tries === 1);
@@ -163,10 +163,10 @@ export class ConnectionPool {
       this.pool.connect((error, client) => {
         if (error || !client) return done(connectionTrouble(error ?? new Error('The pool gave no connection.')));
         const session = this.sessions.get(client);
-        if (session) return done(undefined, this.lentOf(client, session));
+        if (session) return done(undefined, this.lentOf(client, session, lane));
         this.openSession(client).then(
           (opened) => {
-            if (lane === 'read' || !opened.readOnly) return done(undefined, this.lentOf(client, opened));
+            if (lane === 'read' || !opened.readOnly) return done(undefined, this.lentOf(client, opened, lane));
             client.release(true);
             done(new DatabaseConnectionError('The database server takes no writes at the moment: it is read only.'));
           },
@@ -203,13 +203,13 @@ export class ConnectionPool {
     return true;
   }
 
-  private lentOf(client: PoolClient, session: Session): Lent {
+  private lentOf(client: PoolClient, session: Session, lane: Lane): Lent {
     let held = true;
     const giveBack = (destroy: boolean): void => {
       held = false;
       this.lent.delete(lent);
       client.release(destroy);
-      this.queue.done();
+      this.queue.done(lane);
     };
     const lent: Lent = {
       client,

@@ -11,7 +11,10 @@ export type Lane =
   /** What is only looked at. */
   | 'read';
 
-/** How many connections each lane leaves to those above it, whatever they are busy with now. */
+/** From the most urgent to the least. */
+const LANES = ['renewal', 'control', 'turn', 'read'] as const satisfies readonly Lane[];
+
+/** How many connections a lane and those below it leave to the ones above. */
 const LEFT_FREE: Readonly<Record<Lane, number>> = { renewal: 0, control: 1, turn: 2, read: 3 };
 
 /** Below this the lanes would have nothing to leave to each other. */
@@ -38,7 +41,7 @@ interface Entry {
  * connections, and who waits does so here.
  */
 export class ConnectionQueue {
-  private used = 0;
+  private readonly used: Record<Lane, number> = { renewal: 0, control: 0, turn: 0, read: 0 };
   private asked = 0;
   private readonly waiting: Readonly<Record<Lane, Set<Entry>>> = {
     renewal: new Set(),
@@ -74,9 +77,9 @@ export class ConnectionQueue {
     return { cancel: () => queue.delete(entry) };
   }
 
-  /** A turn is over. */
-  done(): void {
-    this.used -= 1;
+  /** A turn of this lane is over. */
+  done(lane: Lane): void {
+    this.used[lane] -= 1;
     this.next();
   }
 
@@ -86,7 +89,7 @@ export class ConnectionQueue {
       const queue = this.waiting[lane];
       const [first] = queue;
       queue.delete(first!);
-      this.used += 1;
+      this.used[lane] += 1;
       first!.begin();
     }
   }
@@ -100,7 +103,15 @@ export class ConnectionQueue {
   }
 
   private isReady(lane: Lane): boolean {
-    return this.waiting[lane].size > 0 && this.used < Math.max(1, this.connections() - LEFT_FREE[lane]);
+    if (this.waiting[lane].size === 0) return false;
+    const connections = this.connections();
+    let used = 0;
+    for (const one of [...LANES].reverse()) {
+      used += this.used[one];
+      const isBelow = LANES.indexOf(one) > LANES.indexOf(lane);
+      if (!isBelow && used >= Math.max(1, connections - LEFT_FREE[one])) return false;
+    }
+    return true;
   }
 
   private firstNumber(lane: Lane): number {

@@ -68,8 +68,8 @@ const CLASSES: Readonly<Record<string, Verdict>> = {
   XX: ELSEWHERE, // internal error, which poolers and managed databases say of their own trouble
 };
 
-/** What Node.js says of a socket or of a name: ECONNRESET, ENOTFOUND. */
-const SOCKET_CODE = /^E[A-Z0-9_]+$/;
+/** What Node.js says of a socket or of a name: ECONNRESET, EPIPE. No class of SQLSTATEs begins with two letters but XX and HV. */
+const SOCKET_CODE = /^E(?!RR_)[A-Z][A-Z0-9_]*$/;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 
 /** What an error says. Its code decides, never its text: the server's messages are in the server's language. */
@@ -81,8 +81,8 @@ export function verdictOn(error: unknown): Verdict {
   const code = codeOf(error);
   if (code === undefined)
     return error instanceof QueryFailedError && isClientTrouble(error.driverError) ? ELSEWHERE : DEFECT;
-  if (SQLSTATE.test(code)) return STATES[code] ?? CLASSES[code.slice(0, 2)] ?? DEFECT;
-  return SOCKET_CODE.test(code) ? ELSEWHERE : DEFECT;
+  if (SOCKET_CODE.test(code)) return ELSEWHERE;
+  return SQLSTATE.test(code) ? (STATES[code] ?? CLASSES[code.slice(0, 2)] ?? DEFECT) : DEFECT;
 }
 
 /** SQLSTATE of what the database refused, or the code of what became of the socket, where the error carries one. */
