@@ -4,6 +4,7 @@ import { isPassing } from '../../libs/a2a-cluster/src/database/database-errors.j
 import { destroySocket } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
+import { TurnUsageError } from '../../libs/a2a-cluster/src/errors/turn-usage.error.js';
 import { Deferred, eventually } from '../helpers/wait.js';
 import { BOOKINGS, booked, SLOW, useBookings } from './bookings.fixture.js';
 import { isLost } from './cluster.fixture.js';
@@ -182,6 +183,26 @@ describe('Transactions and the lease', () => {
     expect(error).not.toBeInstanceOf(CommitOutcomeUnknownError);
     expect(isPassing(error)).toBe(true);
     expect(await booked(cluster.db)).toEqual([]);
+  });
+
+  it.each([
+    ['COMMIT', ['b1']],
+    ['ROLLBACK', []],
+    ['ROLLBACK; BEGIN', []],
+    ['COMMIT AND CHAIN', ['b1']],
+  ])('B.15 work that says %s by itself is told so, and is no success', async (statement, left) => {
+    const a = cluster.replica();
+    const { turn, taskNo } = await a.working();
+    const work = async (manager: EntityManager): Promise<void> => {
+      await manager.query("INSERT INTO bookings VALUES ('b1', 1)");
+      await manager.query(statement);
+    };
+    const error = await errorOf(turn.transaction(work, { key: 'book' }));
+    expect(error).toBeInstanceOf(TurnUsageError);
+    expect((error).message).toMatch(/COMMIT or ROLLBACK of its own/);
+    expect(await booked(cluster.db)).toEqual(left);
+    expect(Object.keys(await effectRows(cluster.db, taskNo))).toHaveLength(left.length);
+    await turn.flush();
   });
 
   it('O60 a statement that takes too long is ended by the server, and the work may not hide it', async () => {
