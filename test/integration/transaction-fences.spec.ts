@@ -199,7 +199,7 @@ describe('Transactions and the lease', () => {
     };
     const error = await errorOf(turn.transaction(work, { key: 'book' }));
     expect(error).toBeInstanceOf(TurnUsageError);
-    expect((error).message).toMatch(/COMMIT or ROLLBACK of its own/);
+    expect(error.message).toMatch(/COMMIT or ROLLBACK of its own/);
     expect(await booked(cluster.db)).toEqual(left);
     expect(Object.keys(await effectRows(cluster.db, taskNo))).toHaveLength(left.length);
     await turn.flush();

@@ -69,16 +69,23 @@ describe('What a turn has under way is bounded', () => {
   it('B.6 an event that cannot be copied changes nothing, and the turn goes on', async () => {
     const a = cluster.replica();
     const { loop, scope, taskNo, turn } = await a.working();
-    const odd = artifact(scope, 'odd');
-    (odd as { artifactUpdate: { metadata?: object } }).artifactUpdate.metadata = { size: 1n };
-    expect(() => loop.add(odd)).toThrow(TypeError);
-    const whole = taskEvent(scope, {
-      artifacts: [artifact(scope, 'a1'), odd].map(
-        (event) => (event as unknown as { artifactUpdate: { artifact: never } }).artifactUpdate.artifact,
-      ),
-      metadata: { size: 1n },
+    const [fine, odd] = [artifact(scope, 'a1'), artifact(scope, 'odd')].map((event) => {
+      if (event.kind !== 'artifactUpdate') throw new Error('It is no artifact');
+      return event.artifactUpdate.artifact!;
     });
-    expect(() => loop.add(whole)).toThrow(TypeError);
+    odd!.metadata = { size: 1n };
+    const { contextId } = loop.current!;
+    const update = {
+      taskId: scope.taskId,
+      contextId,
+      artifact: odd,
+      append: false,
+      lastChunk: true,
+      metadata: undefined,
+    };
+    expect(() => loop.add({ kind: 'artifactUpdate', artifactUpdate: update })).toThrow(TypeError);
+    // A Task event becomes an update for each of its artifacts: the first of them alone would be half of what was said.
+    expect(() => loop.add(taskEvent(scope, { artifacts: [fine!, odd!] }))).toThrow(TypeError);
     await turn.flush();
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING']);
     loop.add(artifact(scope, 'a2'));
