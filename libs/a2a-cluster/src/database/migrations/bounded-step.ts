@@ -138,14 +138,14 @@ class BlockerWatch {
 
   private async look(pid: number): Promise<void> {
     const { connection } = this.runner;
-    const sessions = (await connection.query(
+    const sessions = await connection.query<BlockingSession[]>(
       `SELECT b.pid, a.application_name AS "applicationName", a.state, a.query,
               extract(epoch FROM clock_timestamp() - a.xact_start)::integer AS "openForSeconds"
          FROM unnest(pg_blocking_pids($1)) AS b(pid)
               LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = b.pid
         ORDER BY a.xact_start NULLS LAST`,
       [pid],
-    )) as BlockingSession[];
+    );
     if (sessions.length > 0) this.seen = sessions;
   }
 }
