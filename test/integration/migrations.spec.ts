@@ -106,20 +106,23 @@ describe('The library’s migrations', () => {
 
     const errorOf = (work: Promise<void>): Promise<unknown> => work.catch((error: unknown) => error);
 
-    it.each(['in a transaction', 'on its own'])('name the session that holds it, after their bound (%s)', async (how) => {
-      if (how === 'in a transaction') await runner.startTransaction();
-      const error = await errorOf(boundedStep(runner, alter, { lockTimeoutMs: 300, giveUpAfterMs: 700 }));
-      expect(error).toBeInstanceOf(MigrationBlockedError);
-      const { message, blockedBy } = error as MigrationBlockedError;
-      expect(blockedBy).toHaveLength(1);
-      expect(message).toContain('got no lock on its tables within 700 ms');
-      expect(message).toContain(`session ${blockedBy[0]!.pid} (application 'a2a-cluster-test', idle in transaction`);
-      expect(message).toContain('SELECT /* a report */ count(*) FROM a2a_tasks');
-      // Nothing of it was done, and the connection is as it was.
-      expect(await db.query("SELECT FROM pg_attribute WHERE attname = 'tried'")).toEqual([]);
-      expect(runner.isTransactionActive).toBe(how === 'in a transaction');
-      expect(await runner.query('SHOW lock_timeout')).toEqual([{ lock_timeout: '0' }]);
-    });
+    it.each(['in a transaction', 'on its own'])(
+      'name the session that holds it, after their bound (%s)',
+      async (how) => {
+        if (how === 'in a transaction') await runner.startTransaction();
+        const error = await errorOf(boundedStep(runner, alter, { lockTimeoutMs: 300, giveUpAfterMs: 700 }));
+        expect(error).toBeInstanceOf(MigrationBlockedError);
+        const { message, blockedBy } = error as MigrationBlockedError;
+        expect(blockedBy).toHaveLength(1);
+        expect(message).toContain('got no lock on its tables within 700 ms');
+        expect(message).toContain(`session ${blockedBy[0]!.pid} (application 'a2a-cluster-test', idle in transaction`);
+        expect(message).toContain('SELECT /* a report */ count(*) FROM a2a_tasks');
+        // Nothing of it was done, and the connection is as it was.
+        expect(await db.query("SELECT FROM pg_attribute WHERE attname = 'tried'")).toEqual([]);
+        expect(runner.isTransactionActive).toBe(how === 'in a transaction');
+        expect(await runner.query('SHOW lock_timeout')).toEqual([{ lock_timeout: '0' }]);
+      },
+    );
 
     it('give up at once where others wait for what the transaction has locked before', async () => {
       await runner.startTransaction();

@@ -25,6 +25,7 @@ export class DedicatedConnection {
   /** Runs one statement, or drops the connection and throws once `timeoutMs` have passed. */
   async query<R extends object>(sql: string, params: unknown[], timeoutMs: number): Promise<R[]> {
     let givenUp: DatabaseTimeoutError | undefined;
+    let used: Client | undefined;
     let callOff = (): void => undefined;
     const timedOut = new Promise<never>((_, reject) => {
       callOff = afterFairly(timeoutMs, () => reject((givenUp = new DatabaseTimeoutError(timeoutMs))));
@@ -34,13 +35,16 @@ export class DedicatedConnection {
       if (givenUp) throw givenUp;
       const client = await this.connected();
       if (givenUp) throw givenUp as DatabaseTimeoutError;
+      used = client;
       return client.query<R>(sql, params);
     });
     this.busy = work.catch(() => undefined);
     try {
       return (await Promise.race([work, timedOut])).rows;
     } catch (error) {
-      if (!isRefusal(error)) this.drop(error as Error);
+      // The connection that failed, which may have been replaced since; or the one that let us wait.
+      if (used && !isRefusal(error)) this.drop(error as Error, used);
+      else if (!used && givenUp) this.drop(givenUp);
       throw error;
     } finally {
       callOff();

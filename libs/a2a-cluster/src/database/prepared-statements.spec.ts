@@ -28,7 +28,9 @@ describe('Prepared statements that are refused', () => {
     expect(statements.refusalOf(refusal(code), sent)).toBe('pooler');
     expect([nameOf(), nameOf('SELECT 2')]).toEqual([undefined, undefined]);
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toMatch(/not prepared any more.*pooler in transaction mode.*plans each statement at every call/);
+    expect(warnings[0]).toMatch(
+      /not prepared any more.*pooler in transaction mode.*plans each statement at every call/,
+    );
   });
 
   it('C.19 for a plan that a changed table has made stale: prepared anew, by every connection, without a word', () => {

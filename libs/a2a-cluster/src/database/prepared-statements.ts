@@ -98,7 +98,9 @@ export class PreparedStatements {
     prepared.renewedAt = [...prepared.renewedAt.filter((at) => now - at < RENEWALS_WITHIN_MS), now];
     if (prepared.renewedAt.length > MAX_RENEWALS) {
       this.prepared.delete(text);
-      this.logger.warn(`A statement is not prepared any more, since each of its plans was refused: ${messageOf(error)}`);
+      this.logger.warn(
+        `A statement is not prepared any more, since each of its plans was refused: ${messageOf(error)}`,
+      );
       return;
     }
     prepared.names += 1;
