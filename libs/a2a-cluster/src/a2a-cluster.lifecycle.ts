@@ -5,7 +5,7 @@ import { AgentCard } from '@a2a-js/sdk';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { agentCardHandler } from '@a2a-js/sdk/server/express';
 import type { NextFunction, Request, Response } from 'express';
-import { requireTables } from './a2a-cluster.schema-check.js';
+import { requireSchema } from './a2a-cluster.schema-check.js';
 import type { DatabaseAccess } from './database/database-access.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import type { Heartbeat } from './leases/heartbeat.js';
@@ -58,7 +58,7 @@ export class A2AClusterLifecycle
   async onModuleInit(): Promise<void> {
     this.parts.executor.verify();
     const { used } = this.parts.database;
-    if (used) await requireTables(used.dataSource);
+    if (used) await requireSchema(used.dataSource);
     this.serveAgentCard();
   }
 
