@@ -191,7 +191,7 @@ describe.each(cases)('The look at the tables %s', (_name, { options, schema, pre
       expect.stringContaining(`${shown('a2a_tasks')} has no index on (tenant, owner, agent, state_since, task_no)`),
     ]);
     warnings.length = 0;
-    expect(await refusalAfter(drop("pg_get_indexdef(indexrelid) LIKE '%COMPLETED%'"))).toBe('none');
+    expect(await refusalAfter(drop("pg_get_indexdef(indexrelid) LIKE '%COMPLETED%' LIMIT 1"))).toBe('none');
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toMatch(
       /a2a_tasks" has \d of \d: index on \(agent, state_since\) WHERE .*index on \(agent, state_since\) WHERE/,

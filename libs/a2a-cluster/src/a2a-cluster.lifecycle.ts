@@ -18,6 +18,7 @@ import type { TransportPaths } from './protocol/transport-paths.js';
 import type { PushDispatcher } from './push/push-dispatcher.js';
 import { racePoint } from './race-points/race-points.js';
 import type { SweepTrigger } from './recovery/sweep-trigger.js';
+import type { UnleasedTasksLook } from './recovery/unleased-tasks.look.js';
 import type { Poller } from './streams/poller.js';
 import type { TaskEventStream } from './streams/task-event-stream.js';
 import type { ExecutorProvider } from './turns/executor-provider.js';
@@ -44,6 +45,7 @@ export interface LifecycleParts {
   /** None where leases are off. */
   heartbeat: Heartbeat | null;
   sweep: SweepTrigger | null;
+  unleased: UnleasedTasksLook | null;
 }
 
 /**
@@ -63,13 +65,14 @@ export class A2AClusterLifecycle
   }
 
   async onApplicationBootstrap(): Promise<void> {
-    const { poller, heartbeat, sweep, grpc } = this.parts;
+    const { poller, heartbeat, sweep, unleased, grpc } = this.parts;
     // Before the first request: whoever subscribes then hears of other replicas at once.
     await poller.runOnce();
     await grpc?.listen();
     poller.start();
     heartbeat?.start();
     sweep?.start();
+    unleased?.start();
   }
 
   /** Drains while the transports still serve, renewals go on, and streams are told how their turns end. */
@@ -81,9 +84,9 @@ export class A2AClusterLifecycle
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    const { poller, heartbeat, sweep, stream, leases, responses, grpc, push } = this.parts;
+    const { poller, heartbeat, sweep, unleased, stream, leases, responses, grpc, push } = this.parts;
     await sweep?.stop();
-    await Promise.all([poller.stop(), heartbeat?.stop(), push.stop()]);
+    await Promise.all([poller.stop(), heartbeat?.stop(), push.stop(), unleased?.stop()]);
     await stream.close();
     await Promise.all([responses.end(), grpc?.close()]);
     await leases.close();
