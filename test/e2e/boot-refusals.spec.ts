@@ -138,6 +138,19 @@ describe('The boot refuses an app', () => {
     }
   });
 
+  test('of which one column is missing', async () => {
+    await fixture.database.query('ALTER TABLE a2a_task_leases RENAME COLUMN holder TO elsewhere');
+    try {
+      expectRefusal(
+        await fixture.bootError(),
+        'dataSource',
+        /"a2a_task_leases" has no column holder\. .*add \.\.\.A2A_CLUSTER_MIGRATIONS/,
+      );
+    } finally {
+      await fixture.database.query('ALTER TABLE a2a_task_leases RENAME COLUMN elsewhere TO holder');
+    }
+  });
+
   test.each(['mysql', 'better-sqlite3', 'cockroachdb'])('whose DataSource is of type %s', async (type) => {
     const dataSource = { options: { type }, hasMetadata: () => true, isInitialized: true };
     @Global()

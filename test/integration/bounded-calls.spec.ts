@@ -88,6 +88,56 @@ describe('Calls to the database are bounded', () => {
     await connection.close();
   });
 
+  it('C.19 a statement that the server refuses leaves the connection as it is', async () => {
+    const lost: Error[] = [];
+    const connection = new DedicatedConnection(toDatabase, undefined, (error) => lost.push(error));
+    const pid = () => connection.query<{ pid: number }>('SELECT pg_backend_pid() AS pid', [], 10_000);
+    const before = await pid();
+    for (const refused of ['SELEC 1', 'SELECT 1 / 0', 'SELECT * FROM nowhere']) {
+      expect(sqlState(await errorOf(connection.query(refused, [], 10_000)))).toMatch(/^42601|22012|42P01$/);
+    }
+    expect(await pid()).toEqual(before);
+    expect(lost).toEqual([]);
+    await connection.close();
+  });
+
+  it('B.5 one that has reached a server which takes no writes is given up all the same', async () => {
+    const connection = new DedicatedConnection(toDatabase);
+    const pid = () => connection.query<{ pid: number }>('SELECT pg_backend_pid() AS pid', [], 10_000);
+    const before = await pid();
+    await connection.query('SET default_transaction_read_only = on', [], 10_000);
+    const refused = await errorOf(connection.query('CREATE TABLE refused (a integer)', [], 10_000));
+    expect(sqlState(refused)).toBe('25006');
+    expect(await pid()).not.toEqual(before);
+    await connection.close();
+  });
+
+  it('I3 a statement that was given up while it waited for its turn is not sent later', async () => {
+    const connection = new DedicatedConnection(toDatabase);
+    await cluster.db.query('CREATE TABLE sent (a integer)');
+    await unanswered(async (statement) => {
+      const first = errorOf(connection.query(statement, [], 2 * BOUND_MS));
+      const second = errorOf(connection.query('INSERT INTO sent VALUES (1)', [], BOUND_MS));
+      expect(await second).toBeInstanceOf(DatabaseTimeoutError);
+      await first;
+    });
+    await connection.query('SELECT 1', [], 10_000);
+    expect(await cluster.db.query('SELECT FROM sent')).toEqual([]);
+    await connection.close();
+  });
+
+  it('B.8 an answer that lies there after the event loop was blocked is read, and not declared missing', async () => {
+    const connection = new DedicatedConnection(toDatabase);
+    await connection.connect(10_000);
+    for (const boundMs of [100, BOUND_MS]) {
+      const answer = connection.query('SELECT 1 AS one', [], boundMs);
+      const until = performance.now() + 2 * BOUND_MS;
+      while (performance.now() < until);
+      expect(await answer).toEqual([{ one: 1 }]);
+    }
+    await connection.close();
+  });
+
   it('O13 closing does not wait for a server that says nothing; what is under way ends by its own bound', async () => {
     const connection = new DedicatedConnection(toSilence);
     const connecting = errorOf(connection.connect(2_000));

@@ -47,12 +47,15 @@ describe('Prepared statements', () => {
     expect(await work()).toEqual([{ next: 3, test: tests }]);
   });
 
-  it('I6 outlive a change of the tables they read', async () => {
+  it('I6 outlive a change of the tables they read, and are prepared as before', async () => {
     await database.query('CREATE TABLE altered (a integer)');
     const all = database.prepared('SELECT * FROM altered');
     expect(await database.query(all)).toEqual([]);
     await database.query('ALTER TABLE altered ADD COLUMN b integer');
     await database.query('INSERT INTO altered VALUES (1, 2)');
     expect(await database.query(all)).toEqual([{ a: 1, b: 2 }]);
+    // Planned anew, and the others as before.
+    await database.query(text, [1]);
+    expect((await preparedThere()).map(({ statement }) => statement)).toEqual([all, all, text]);
   });
 });

@@ -18,6 +18,7 @@ import {
   lockStatement,
   overdueStatement,
   readEventsStatement,
+  withoutLeaseStatement,
 } from '../../libs/a2a-cluster/src/tasks/task-statements.js';
 import { useCluster } from './cluster.fixture.js';
 
@@ -124,6 +125,7 @@ describe('Plans of statements over many tasks', () => {
       ['its total', countStatement(tables), list('c7', null, null, []).slice(0, 6)],
       ['a page of the log', readEventsStatement(tables), [7, 0, 500, 1_000_000]],
       ['tasks that wait too long', overdueStatement(tables), ['default', HOUR_MS, 100, 0]],
+      ['running tasks without a lease', withoutLeaseStatement(tables), ['default', HOUR_MS, 100]],
       ['a sweep', claimStatement(tables), ['default', 'h', 1_000, 100, null, null, null, null, true]],
       ['one lease', claimStatement(tables), ['default', 'h', 1_000, 1, '', 'o7', 't7', null, true]],
       ['events to prune', pruneEventsStatement(tables), [2 * HOUR_MS, 10]],

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { TaskState } from '@a2a-js/sdk';
-import type { AppendOptions } from '../../libs/a2a-cluster/src/tasks/task-store.js';
+import { OrderedTaskStore } from '../../libs/a2a-cluster/src/tasks/ordered-task-store.js';
+import { type AppendOptions, VersionedTaskStore } from '../../libs/a2a-cluster/src/tasks/task-store.js';
+import { InMemoryLeaseStore, InMemoryTaskStore } from '../../libs/a2a-cluster/src/testing/index.js';
 import { canceled } from '../../libs/a2a-cluster/src/turns/status-events.js';
 import {
   begin,
@@ -227,4 +229,42 @@ describe.each(PAIRS)('The contract of stores: %s', (pair) => {
     expect(kept.task.status?.state).toBe(INPUT_REQUIRED);
     expect(await tasks.overdue(60_000, 100, 0)).toEqual([]);
   });
+
+  it('B.18 a running task without a lease is found once it is old enough, and nothing else is', async () => {
+    const { tasks } = stores;
+    const [bare, other, held, waiting, ended] = Array.from({ length: 5 }, () => newScope());
+    await begin(tasks, bare!, WORKING);
+    await begin(tasks, other!, WORKING);
+    await begin(tasks, held!, WORKING, lease('A'));
+    await begin(tasks, waiting!, INPUT_REQUIRED);
+    await begin(tasks, ended!, COMPLETED);
+    const ours = new Set([bare, other, held, waiting, ended].map((scope) => scope!.taskId));
+    const found = async (unchangedForMs: number, limit = 1_000): Promise<string[]> =>
+      (await tasks.withoutLease(unchangedForMs, limit)).map(({ taskId }) => taskId).filter((id) => ours.has(id));
+    expect(await found(0)).toEqual([bare!.taskId, other!.taskId]);
+    expect(await tasks.withoutLease(0, 1)).toHaveLength(1);
+    expect(await found(60_000)).toEqual([]);
+  });
+});
+
+it('B.18 a task whose turn ends while its lease is looked for is not taken for one without', async () => {
+  const inMemory = new InMemoryTaskStore();
+  const leases = new InMemoryLeaseStore();
+  const tasks = new OrderedTaskStore(inMemory, leases);
+  const scope = newScope();
+  const { taskNo, generation } = await begin(tasks, scope, WORKING, lease('A'));
+  const find = leases.find.bind(leases);
+  leases.find = async (asked) => {
+    const end = at(1, { generation: generation!, endsTurn: true });
+    leases.find = find;
+    await tasks.append({ taskNo, taskId: scope.taskId }, [status(scope, COMPLETED)], end);
+    return find(asked);
+  };
+  expect(await tasks.withoutLease(0, 10)).toEqual([]);
+  await leases.close();
+});
+
+it('B.18 a store of one’s own need not know how to find them', async () => {
+  const own = Object.create(VersionedTaskStore.prototype) as VersionedTaskStore;
+  expect(await own.withoutLease(0, 10)).toEqual([]);
 });

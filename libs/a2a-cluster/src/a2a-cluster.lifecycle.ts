@@ -6,7 +6,7 @@ import { AgentCard } from '@a2a-js/sdk';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { agentCardHandler } from '@a2a-js/sdk/server/express';
 import type { NextFunction, Request, Response } from 'express';
-import { requireTables } from './a2a-cluster.schema-check.js';
+import { requireSchema } from './a2a-cluster.schema-check.js';
 import type { DatabaseAccess } from './database/database-access.js';
 import { within } from './database/late-timer.js';
 import { messageOf } from './errors/described.js';
@@ -21,6 +21,7 @@ import type { TransportPaths } from './protocol/transport-paths.js';
 import type { PushDispatcher } from './push/push-dispatcher.js';
 import { racePoint } from './race-points/race-points.js';
 import type { SweepTrigger } from './recovery/sweep-trigger.js';
+import type { UnleasedTasksLook } from './recovery/unleased-tasks.look.js';
 import type { Poller } from './streams/poller.js';
 import type { TaskEventStream } from './streams/task-event-stream.js';
 import type { ExecutorProvider } from './turns/executor-provider.js';
@@ -53,6 +54,7 @@ export interface LifecycleParts {
   /** None where leases are off. */
   heartbeat: Heartbeat | null;
   sweep: SweepTrigger | null;
+  unleased: UnleasedTasksLook | null;
 }
 
 /**
@@ -69,12 +71,12 @@ export class A2AClusterLifecycle
   async onModuleInit(): Promise<void> {
     this.parts.executor.verify();
     const { used } = this.parts.database;
-    if (used) await requireTables(used.dataSource);
+    if (used) await requireSchema(used.dataSource);
     this.serveAgentCard();
   }
 
   async onApplicationBootstrap(): Promise<void> {
-    const { poller, heartbeat, sweep, grpc } = this.parts;
+    const { poller, heartbeat, sweep, unleased, grpc } = this.parts;
     await this.parts.database.used?.open();
     // Before the first request: whoever subscribes then hears of other replicas at once.
     await poller.runOnce();
@@ -82,6 +84,7 @@ export class A2AClusterLifecycle
     poller.start();
     heartbeat?.start();
     sweep?.start();
+    unleased?.start();
   }
 
   /** Drains while the transports still serve, renewals go on, and streams are told how their turns end. */
@@ -93,8 +96,8 @@ export class A2AClusterLifecycle
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    const { poller, heartbeat, sweep, stream, leases, responses, grpc, push, database } = this.parts;
-    const loops = [sweep, poller, heartbeat, push].map((loop) => loop?.stop() ?? Promise.resolve());
+    const { poller, heartbeat, sweep, unleased, stream, leases, responses, grpc, push, database } = this.parts;
+    const loops = [sweep, poller, heartbeat, push, unleased].map((loop) => loop?.stop() ?? Promise.resolve());
     await this.step('its loops', LOOPS_MS, Promise.all(loops));
     await this.step('its streams', STREAMS_MS, stream.close());
     await Promise.all([responses.end(), grpc?.close()]);

@@ -205,6 +205,28 @@ describe('Options', () => {
     expect(error.message).toContain('is 30000: it must be at most a third of leases.ttlMs (89999)');
   });
 
+  test('I5 refuse to keep events for less long than a commit may be tried again, with leases and without', () => {
+    const refused = (options: Partial<A2AClusterOptions>): ClusterOptionsError => {
+      return refusalOf(() => resolveOptions({ ...required, ...options }));
+    };
+    const times = { heartbeatIntervalMs: 1_000, ttlMs: 5_000 };
+    const leased = refused({ leases: times, streams: { retentionMs: 4_999 } });
+    expect(leased.option).toBe('streams.retentionMs');
+    expect(leased.message).toMatch(/is 4999: it must be at least leases\.ttlMs \(5000\), .*tried again.*twice/);
+    const unleased = refused({ leases: false, streams: { retentionMs: 119_999 } });
+    expect(unleased.option).toBe('streams.retentionMs');
+    expect(unleased.message).toMatch(/is 119999: it must be at least 120000 with leases: false, .*twice/);
+  });
+
+  test.each<[string, Partial<A2AClusterOptions>, number]>([
+    ['the TTL', { leases: { ttlMs: 90_000 }, streams: { retentionMs: 90_000 } }, 90_000],
+    ['120 s without leases', { leases: false, streams: { retentionMs: 120_000 } }, 120_000],
+    ['the TTL by default, where that is above an hour', { leases: { ttlMs: 7_200_000 } }, 7_200_000],
+    ['an hour by default elsewhere', { leases: { ttlMs: 3_600_000 } }, 3_600_000],
+  ])('keep events for %s', (_what, options, retentionMs) => {
+    expect(resolveOptions({ ...required, ...options }).streams.retentionMs).toBe(retentionMs);
+  });
+
   test('refuse a sweeper without leases, and a card that nobody could follow', () => {
     expect(refusalOf(() => resolveOptions({ ...required, leases: false, sweeper: { intervalMs: 1 } })).option).toBe(
       'sweeper',

@@ -80,8 +80,9 @@ export interface A2AClusterOptions {
     notify?: boolean;
     /**
      * How long events stay in the log at least; then they go once the snapshot contains them and every push receiver
-     * has them. A subscriber that is further behind gets updates that bring it level. `Infinity`: for ever. Default:
-     * 3 600 000.
+     * has them. A subscriber that is further behind gets updates that bring it level. At least `leases.ttlMs` (120 000
+     * with `leases: false`): for so long a commit whose answer was lost is looked for in the log. `Infinity`: for ever.
+     * Default: 3 600 000, or the TTL where that is longer.
      */
     retentionMs?: number;
     /**
@@ -185,11 +186,12 @@ export function resolveOptions(given: A2AClusterOptions, transports = resolveTra
     );
   }
   const turns = { ...TURN_DEFAULTS, ...withoutUndefined(options.turns) };
+  const leases = options.leases !== false && { ...LEASE_DEFAULTS, ...withoutUndefined(options.leases) };
   const resolved: ResolvedOptions = {
     ...options,
-    leases: options.leases !== false && { ...LEASE_DEFAULTS, ...withoutUndefined(options.leases) },
+    leases,
     sweeper: options.leases !== false && { ...SWEEPER_DEFAULTS, ...withoutUndefined(options.sweeper) },
-    streams: { ...STREAM_DEFAULTS, ...withoutUndefined(options.streams) },
+    streams: { ...STREAM_DEFAULTS, retentionMs: eventsKept(leases), ...withoutUndefined(options.streams) },
     turns,
     retention: { effectsMs: effectsKept(turns), tasksMs: Infinity, ...withoutUndefined(options.retention) },
     database: { maxConnections: DEFAULT_CONNECTIONS, ...withoutUndefined(options.database) },
@@ -217,7 +219,20 @@ const SWEEPER_DEFAULTS: SweeperOptions = {
   ...{ intervalMs: DEFAULT_SWEEP_MS, batchSize: 100, policy: 'fail' },
   ...{ maxAttempts: 3, maxConcurrentRecoveries: 4, backoffMs: 1_000 },
 };
-const STREAM_DEFAULTS = { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000, keepAliveMs: 15_000 };
+/**
+ * Without leases a batch of events is tried again for this long, in ms: as long as the default TTL of a lease, which bounds
+ * it elsewhere. Each try looks in the log for what the one before may have stored.
+ */
+export const RETRIED_WITHOUT_LEASES_MS = 120_000;
+
+const STREAM_DEFAULTS = { pollIntervalMs: 1_000, notify: true, keepAliveMs: 15_000 };
+/** An hour for those who follow a task and fall behind. */
+const EVENTS_KEPT_MS = 3_600_000;
+
+/** Never shorter than a commit may be tried again. What is no number of ms is refused by its own name. */
+const eventsKept = (leases: LeaseTimes | false): number =>
+  leases && leases.ttlMs > EVENTS_KEPT_MS ? leases.ttlMs : EVENTS_KEPT_MS;
+
 const TURN_DEFAULTS: ResolvedOptions['turns'] = {
   maxTurnDurationMs: 24 * 3_600_000,
   unfinishedTurn: 'fail',
@@ -261,7 +276,7 @@ function check(options: ResolvedOptions): void {
     }
   }
   requireDuration('streams.pollIntervalMs', streams.pollIntervalMs);
-  if (streams.retentionMs !== Infinity) requireDuration('streams.retentionMs', streams.retentionMs);
+  checkEventRetention(options);
   if (streams.keepAliveMs !== Infinity) requireDuration('streams.keepAliveMs', streams.keepAliveMs);
   if (turns.maxTurnDurationMs !== Infinity) requireDuration('turns.maxTurnDurationMs', turns.maxTurnDurationMs);
   requireOneOf('turns.unfinishedTurn', turns.unfinishedTurn, ['fail', 'complete']);
@@ -273,6 +288,21 @@ function check(options: ResolvedOptions): void {
   checkRetention(options);
   checkPush(push);
   if (interruptedTaskTimeoutMs !== undefined) requireDuration('interruptedTaskTimeoutMs', interruptedTaskTimeoutMs);
+}
+
+/** A commit whose answer was lost is looked for in the log: were its events pruned by then, they would be stored twice. */
+function checkEventRetention({ streams: { retentionMs }, leases }: ResolvedOptions): void {
+  if (retentionMs === Infinity) return;
+  requireDuration('streams.retentionMs', retentionMs);
+  const retriedMs = leases ? leases.ttlMs : RETRIED_WITHOUT_LEASES_MS;
+  if (retentionMs >= retriedMs) return;
+  const bound = leases ? `leases.ttlMs (${retriedMs})` : `${retriedMs} with leases: false`;
+  throw ClusterOptionsError.rule(
+    'streams.retentionMs',
+    retentionMs,
+    `it must be at least ${bound}, for which a commit whose answer was lost is tried again: ` +
+      'it finds by the log that it was stored, and would store its events twice without them',
+  );
 }
 
 function checkRetention({ retention, streams, turns }: ResolvedOptions): void {

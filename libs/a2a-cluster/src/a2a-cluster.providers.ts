@@ -26,6 +26,7 @@ import { PushConfigStore } from './push/push-config-store.js';
 import { PushDispatcher } from './push/push-dispatcher.js';
 import { AbandonedTaskSweeper } from './recovery/abandoned-task.sweeper.js';
 import { SweepTrigger } from './recovery/sweep-trigger.js';
+import { UnleasedTasksLook } from './recovery/unleased-tasks.look.js';
 import { Retention } from './retention/retention.js';
 import { Poller } from './streams/poller.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
@@ -148,6 +149,7 @@ const LIFECYCLE_PARTS = {
   leases: LeaseStore,
   heartbeat: Heartbeat,
   sweep: SweepTrigger,
+  unleased: UnleasedTasksLook,
 } satisfies Record<Exclude<keyof LifecycleParts, keyof GivenParts>, InjectionToken>;
 
 function zip(names: typeof LIFECYCLE_PARTS, values: unknown[]): Omit<LifecycleParts, keyof GivenParts> {

@@ -11,6 +11,7 @@ import { AbandonedTurnRecovery } from './recovery/abandoned-turn.recovery.js';
 import { InterruptedTaskTimeout } from './recovery/interrupted-task.timeout.js';
 import { ReExecution } from './recovery/re-execution.js';
 import { SweepTrigger } from './recovery/sweep-trigger.js';
+import { UnleasedTasksLook } from './recovery/unleased-tasks.look.js';
 import { TaskEventStream } from './streams/task-event-stream.js';
 import { scopeResolver } from './tasks/task-scope.js';
 import { VersionedTaskStore } from './tasks/task-store.js';
@@ -60,6 +61,12 @@ export function recoveryProviders(): Provider[] {
           ? null
           : new InterruptedTaskTimeout(tasks, stream, interruptedTaskTimeoutMs),
       [LEASED_TASKS, TaskEventStream, RESOLVED_OPTIONS],
+    ),
+    provide(
+      UnleasedTasksLook,
+      (tasks: VersionedTaskStore, { agentId }: StaticParts, { leases }: ResolvedOptions) =>
+        leases ? new UnleasedTasksLook(tasks, agentId, leases.ttlMs) : null,
+      [LEASED_TASKS, STATIC_OPTIONS, RESOLVED_OPTIONS],
     ),
     provide(
       SweepTrigger,

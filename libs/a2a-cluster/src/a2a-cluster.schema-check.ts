@@ -1,6 +1,7 @@
+import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { A2A_CLUSTER_ENTITIES } from './a2a-cluster.entities.js';
-import { sqlName } from './database/table-names.js';
+import { schemaDifferences } from './database/schema-differences.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 
 /** Refuses a DataSource that the library cannot work with, saying what to do. */
@@ -31,17 +32,36 @@ export function requireUsable(dataSource: DataSource | undefined, name: string |
   return dataSource;
 }
 
-/** Refuses a database whose tables are missing. */
-export async function requireTables(dataSource: DataSource): Promise<void> {
-  const names = A2A_CLUSTER_ENTITIES.map((entity) => sqlName(dataSource, entity));
-  const rows: { name: string }[] = await dataSource.query(
-    'SELECT name FROM unnest($1::text[]) AS name WHERE to_regclass(name) IS NULL',
-    [names],
-  );
-  if (rows.length === 0) return;
-  throw new ClusterOptionsError(
-    'dataSource',
-    `A2AClusterModule's tables ${rows.map(({ name }) => name).join(', ')} are missing: ` +
-      "add ...A2A_CLUSTER_MIGRATIONS to the DataSource's migrations and run them (migrationsRun: true, or the TypeORM CLI).",
+const RUN_MIGRATIONS =
+  "add ...A2A_CLUSTER_MIGRATIONS to the DataSource's migrations and run them (migrationsRun: true, or the TypeORM CLI)";
+
+/**
+ * Compares the database with the entities, in one query. Refuses tables that the statements cannot work with and rights
+ * that are missing; warns of missing indexes, which may have been given another shape on purpose.
+ */
+export async function requireSchema(dataSource: DataSource): Promise<void> {
+  const { missingTables, wrong, grants, slow } = await schemaDifferences(dataSource, A2A_CLUSTER_ENTITIES);
+  if (grants.length > 0) {
+    throw new ClusterOptionsError(
+      'dataSource',
+      `A2AClusterModule's database role lacks rights on its tables: have their owner run ${grants.join('; ')}.`,
+    );
+  }
+  if (missingTables.length > 0) {
+    throw new ClusterOptionsError(
+      'dataSource',
+      `A2AClusterModule's tables ${missingTables.join(', ')} are missing: ${RUN_MIGRATIONS}.`,
+    );
+  }
+  if (wrong.length > 0) {
+    throw new ClusterOptionsError(
+      'dataSource',
+      `A2AClusterModule's tables are not as it needs them: ${wrong.join('; ')}. They may be of another version: ${RUN_MIGRATIONS}.`,
+    );
+  }
+  if (slow.length === 0) return;
+  new Logger('A2AClusterModule').warn(
+    `A2AClusterModule's tables lack indexes, without which statements get slow: ${slow.join('; ')}. Run the migrations, or ` +
+      'ignore this where indexes of yours do their work.',
   );
 }

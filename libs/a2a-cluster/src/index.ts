@@ -90,6 +90,7 @@ export { EffectUnresolvedError } from './errors/effect-unresolved.error.js';
 export { EventLogGapError } from './errors/event-log-gap.error.js';
 export { LeaseLostError } from './errors/lease-lost.error.js';
 export { MessageRepeatedError } from './errors/message-repeated.error.js';
+export { type BlockingSession, MigrationBlockedError } from './errors/migration-blocked.error.js';
 export { NoCurrentTurnError } from './errors/no-current-turn.error.js';
 export { ReplicaDrainingError } from './errors/replica-draining.error.js';
 export { ReplicaShutdownError } from './errors/replica-shutdown.error.js';

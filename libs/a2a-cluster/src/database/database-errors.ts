@@ -102,15 +102,6 @@ export const isContention = (error: unknown): boolean => verdictOn(error).isCont
 export const isPassing = (error: unknown): boolean => verdictOn(error).isPassing;
 
 /**
- * Whether a statement was not run because it was prepared: behind a pooler in transaction mode it is not there, or there
- * already; after a table was altered its result is another one.
- */
-export function isPreparedRefusal(error: unknown): boolean {
-  const state = codeOf(error);
-  return state === '0A000' || state === '26000' || state === '42P05';
-}
-
-/**
  * An error as it came from `pg`, with a type where it had neither type nor code: what pg says of a connection that broke, of
  * one that it has given up, or of its own time-outs is a plain `Error`. Mistakes in the use of pg are TypeErrors and the like.
  */

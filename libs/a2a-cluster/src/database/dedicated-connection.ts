@@ -1,9 +1,12 @@
 import type { Client } from 'pg';
 import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
+import { connectionTrouble, verdictOn } from './database-errors.js';
+import { boundedBy } from './late-timer.js';
 
 /**
  * One connection of its own, beside the app's pool, so that what is urgent never waits behind users' transactions.
- * It connects when first used, is dropped at the first error or time-out, and connects anew on the next use.
+ * It connects when first used, is dropped at a time-out and at the first error of the connection, and connects anew on
+ * the next use. A statement that the server refuses leaves it as it is.
  */
 export class DedicatedConnection {
   private current: Promise<Client> | undefined;
@@ -21,19 +24,29 @@ export class DedicatedConnection {
 
   /** Runs one statement, or drops the connection and throws once `timeoutMs` have passed. */
   async query<R extends object>(sql: string, params: unknown[], timeoutMs: number): Promise<R[]> {
-    let timer: NodeJS.Timeout | undefined;
-    const timedOut = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new DatabaseTimeoutError(timeoutMs)), timeoutMs);
+    let givenUp: DatabaseTimeoutError | undefined;
+    let used: Client | undefined;
+    let expire!: (error: DatabaseTimeoutError) => void;
+    const timedOut = new Promise<never>((_, reject) => (expire = reject));
+    const bound = boundedBy(timeoutMs, () => expire((givenUp = new DatabaseTimeoutError(timeoutMs))));
+    const work = this.busy.then(async () => {
+      // Its turn has come too late: nobody waits for it any more.
+      if (givenUp) throw givenUp;
+      const client = await this.connected();
+      if (givenUp) throw givenUp as DatabaseTimeoutError;
+      used = client;
+      return client.query<R>(sql, params);
     });
+    this.busy = work.catch(() => undefined);
     try {
-      const work = this.busy.then(() => this.connected()).then((client) => client.query<R>(sql, params));
-      this.busy = work.catch(() => undefined);
       return (await Promise.race([work, timedOut])).rows;
     } catch (error) {
-      this.drop(error as Error);
+      // The connection that failed, which may have been replaced since; or the one that let us wait.
+      if (used && !isRefusal(error)) this.drop(error as Error, used);
+      else if (!used && givenUp) this.drop(givenUp);
       throw error;
     } finally {
-      clearTimeout(timer);
+      bound.clear();
     }
   }
 
@@ -42,8 +55,8 @@ export class DedicatedConnection {
     await this.query('SELECT 1', [], timeoutMs);
   }
 
-  async close(): Promise<void> {
-    this.closed = true;
+  /** Ends the session. The next use makes another. */
+  async disconnect(): Promise<void> {
     const { client } = this;
     this.current = undefined;
     this.client = undefined;
@@ -53,6 +66,12 @@ export class DedicatedConnection {
     // A black-holed socket never answers the goodbye: destroying it after end() was sent leaves nothing open.
     await Promise.race([client.end().catch(() => undefined), new Promise((resolve) => setImmediate(resolve))]);
     destroySocket(client);
+  }
+
+  /** Ends the session for good. */
+  async close(): Promise<void> {
+    this.closed = true;
+    await this.disconnect();
   }
 
   private connected(): Promise<Client> {
@@ -71,6 +90,8 @@ export class DedicatedConnection {
       await this.onConnected(client);
       return client;
     } catch (error) {
+      // Whatever it was, a server that refuses the first statement among it: this session was never ready.
+      this.drop(error as Error, client);
       destroySocket(client);
       throw error;
     }
@@ -91,3 +112,6 @@ export class DedicatedConnection {
 export function destroySocket(client: object): void {
   (client as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy();
 }
+
+/** Whether the server has refused the statement, and its session goes on. */
+const isRefusal = (error: unknown): boolean => !verdictOn(connectionTrouble(error)).isUnfit;

@@ -19,3 +19,6 @@ export const TERMINAL_LIST = listOf(TERMINAL_STATES);
 
 /** The states in which a task waits, in the same way. */
 export const INTERRUPTED_LIST = listOf(INTERRUPTED_STATES);
+
+/** All of these: in any other state somebody has to run the task. */
+export const SETTLED_LIST = listOf(TERMINAL_STATES.concat(INTERRUPTED_STATES));

@@ -149,6 +149,18 @@ export class OrderedTaskStore extends VersionedTaskStore {
     return this.tasks.overdue(waitingForMs, limit, afterTaskNo);
   }
 
+  override async withoutLease(unchangedForMs: number, limit: number): Promise<TaskScope[]> {
+    const idle: TaskScope[] = [];
+    // The store knows nothing of these leases: each is asked for.
+    for (const scope of await this.tasks.withoutLease(unchangedForMs, limit)) {
+      if (!(await this.leases.find(scope))) idle.push(scope);
+    }
+    if (idle.length === 0) return [];
+    // A turn may have ended between the two looks, and its lease with it. What is still running, unchanged, had none.
+    const still = new Set((await this.tasks.withoutLease(unchangedForMs, limit)).map(keyOf));
+    return idle.filter((scope) => still.has(keyOf(scope)));
+  }
+
   override pruneEvents(olderThanMs: number, limit: number): Promise<number> {
     return this.tasks.pruneEvents(olderThanMs, limit);
   }
@@ -181,6 +193,8 @@ export class OrderedTaskStore extends VersionedTaskStore {
     return this.tasks.list(params, context);
   }
 }
+
+const keyOf = ({ tenant, owner, taskId }: TaskScope): string => JSON.stringify([tenant, owner, taskId]);
 
 const stateOf = ({ task }: StoredTask) => task.status?.state ?? 0;
 

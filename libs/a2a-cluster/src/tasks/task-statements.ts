@@ -1,7 +1,7 @@
 import { isTask, SCOPE_FIRST } from '../database/task-scope.js';
 import { leaseColumns, leaseExpiry } from '../leases/lease-statements.js';
 import { firstReceipt } from './receipt-statements.js';
-import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
+import { INTERRUPTED_LIST, SETTLED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
 
 /** The tables that the task statements name. */
 export interface TaskTables {
@@ -251,4 +251,20 @@ export const overdueStatement = ({ tasks, leases }: TaskTables): string => `
      AND NOT EXISTS (SELECT FROM ${leases} AS l WHERE l.task_no = t.task_no)
      AND t.task_no > $4
    ORDER BY t.task_no
+   LIMIT $3`;
+
+/**
+ * Running tasks that nobody holds a lease on, oldest first. I2: a task and its lease are written in one transaction, so
+ * one snapshot of both shows no task whose lease is just being made. A status is never younger than the last change:
+ * asking both times keeps to the index on running tasks.
+ * $1 agent, $2 ms, $3 limit.
+ */
+export const withoutLeaseStatement = ({ tasks, leases }: TaskTables): string => `
+  SELECT t.tenant, t.owner, t.task_id AS "taskId"
+    FROM ${tasks} AS t
+   WHERE t.agent = $1 AND t.state NOT IN ${SETTLED_LIST}
+     AND t.state_since <= (SELECT clock_timestamp()) - $2::double precision * interval '1 millisecond'
+     AND t.updated_at <= (SELECT clock_timestamp()) - $2::double precision * interval '1 millisecond'
+     AND NOT EXISTS (SELECT FROM ${leases} AS l WHERE l.task_no = t.task_no)
+   ORDER BY t.state_since
    LIMIT $3`;

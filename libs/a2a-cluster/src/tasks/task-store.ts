@@ -195,6 +195,15 @@ export abstract class VersionedTaskStore implements TaskStore {
   ): Promise<{ taskNo: number; scope: TaskScope; stateVersion: number }[]>;
 
   /**
+   * Tasks of this agent in a running state that nobody holds a lease on and that have not changed for longer than this,
+   * oldest first, at most `limit`. They were begun without leases: a replica that starts warns of them. Default: none, for
+   * stores that cannot tell.
+   */
+  withoutLease(_unchangedForMs: number, _limit: number): Promise<TaskScope[]> {
+    return Promise.resolve([]);
+  }
+
+  /**
    * Deletes events older than this which the snapshot contains and every push receiver has, at most `limit`. Returns
    * how many.
    */

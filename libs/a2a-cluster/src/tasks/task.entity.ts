@@ -1,5 +1,5 @@
 import { Column, CreateDateColumn, Entity, Index, PrimaryColumn, Unique, VersionColumn } from 'typeorm';
-import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
+import { INTERRUPTED_LIST, SETTLED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
 
 /**
  * One A2A task: where it stands, and a snapshot of what it holds. The event log is the truth, the snapshot a cache of
@@ -12,6 +12,7 @@ import { INTERRUPTED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
 @Index(['tenant', 'owner', 'agent', 'state', 'stateSince', 'taskNo'])
 @Index(['agent', 'stateSince'], { where: `state IN ${INTERRUPTED_LIST}` })
 @Index(['agent', 'stateSince'], { where: `state IN ${TERMINAL_LIST}` })
+@Index(['agent', 'stateSince'], { where: `state NOT IN ${SETTLED_LIST}` })
 export class TaskEntity {
   /** What the other tables key on. */
   @PrimaryColumn({ name: 'task_no', type: 'bigint', generated: 'identity', generatedIdentity: 'ALWAYS' })

@@ -212,6 +212,10 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     return rows.map(({ taskNo, stateVersion, ...scope }) => ({ taskNo: Number(taskNo), stateVersion, scope }));
   }
 
+  override withoutLease(unchangedForMs: number, limit: number): Promise<TaskScope[]> {
+    return this.database.query<TaskScope>(sql.withoutLeaseStatement(this.tables), [this.agent, unchangedForMs, limit]);
+  }
+
   override pruneEvents(olderThanMs: number, limit: number): Promise<number> {
     return this.prune(pruneEventsStatement(this.tables), olderThanMs, limit);
   }

@@ -172,6 +172,15 @@ export class InMemoryTaskStore extends VersionedTaskStore {
     return Promise.resolve(late.slice(0, limit));
   }
 
+  /** All that run and are old enough: of leases it knows nothing. */
+  override withoutLease(unchangedForMs: number, limit: number): Promise<TaskScope[]> {
+    const before = Date.now() - unchangedForMs;
+    const running = this.rows.filter((row) => !isInterrupted(stateOf(row)) && !isTerminal(stateOf(row)));
+    const old = running.filter(({ log }) => (log.at(-1)?.at ?? 0) <= before);
+    old.sort((one, other) => one.stateSince - other.stateSince);
+    return Promise.resolve(old.slice(0, limit).map(({ scope }) => scope));
+  }
+
   /** Nothing: what is kept in memory goes with the test. */
   override pruneEvents(): Promise<number> {
     return Promise.resolve(0);

@@ -1,5 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Table } from 'typeorm';
+import { boundedStep } from './bounded-step.js';
 import { quoted, tableNaming } from './table-naming.js';
 
 type Columns = ConstructorParameters<typeof Table>[0];
@@ -11,17 +12,25 @@ const now = { ...timestamp, default: 'clock_timestamp()' } as const;
 export class CreateA2AClusterTables1796000000000 implements MigrationInterface {
   readonly name = 'CreateA2AClusterTables1796000000000';
 
-  async up(queryRunner: QueryRunner): Promise<void> {
-    const named = tableNaming(queryRunner.connection);
-    for (const table of TABLES) await queryRunner.createTable(new Table({ ...table, name: named(table.name ?? '') }));
-    // Renewals change no indexed column: with room on the page they are heap-only updates.
-    await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, named('a2a_task_leases'))} SET (fillfactor = 50)`);
+  up(queryRunner: QueryRunner): Promise<void> {
+    return boundedStep(queryRunner, createTables);
   }
 
-  async down(queryRunner: QueryRunner): Promise<void> {
-    const named = tableNaming(queryRunner.connection);
-    for (const table of [...TABLES].reverse()) await queryRunner.dropTable(named(table.name ?? ''));
+  down(queryRunner: QueryRunner): Promise<void> {
+    return boundedStep(queryRunner, dropTables);
   }
+}
+
+async function createTables(queryRunner: QueryRunner): Promise<void> {
+  const named = tableNaming(queryRunner.connection);
+  for (const table of TABLES) await queryRunner.createTable(new Table({ ...table, name: named(table.name ?? '') }));
+  // Renewals change no indexed column: with room on the page they are heap-only updates.
+  await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, named('a2a_task_leases'))} SET (fillfactor = 50)`);
+}
+
+async function dropTables(queryRunner: QueryRunner): Promise<void> {
+  const named = tableNaming(queryRunner.connection);
+  for (const table of [...TABLES].reverse()) await queryRunner.dropTable(named(table.name ?? ''));
 }
 
 const TABLES: NonNullable<Columns>[] = [

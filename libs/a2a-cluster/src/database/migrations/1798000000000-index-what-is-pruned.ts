@@ -1,5 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { TableIndex } from 'typeorm';
+import { boundedStep } from './bounded-step.js';
 import { tableNaming } from './table-naming.js';
 
 const INDICES = [
@@ -15,21 +16,26 @@ const INDICES = [
 export class IndexWhatIsPruned1798000000000 implements MigrationInterface {
   readonly name = 'IndexWhatIsPruned1798000000000';
 
-  async up(queryRunner: QueryRunner): Promise<void> {
-    const named = tableNaming(queryRunner.connection);
-    for (const { table, columnNames, where } of INDICES) {
-      await queryRunner.createIndex(named(table), new TableIndex({ columnNames, ...(where && { where }) }));
-    }
+  up(queryRunner: QueryRunner): Promise<void> {
+    return boundedStep(queryRunner, createIndices);
   }
 
-  async down(queryRunner: QueryRunner): Promise<void> {
-    const { namingStrategy } = queryRunner.connection;
-    const named = tableNaming(queryRunner.connection);
-    for (const { table, columnNames, where } of INDICES) {
-      await queryRunner.dropIndex(
-        named(table),
-        namingStrategy.indexName(named(table), columnNames, where || undefined),
-      );
-    }
+  down(queryRunner: QueryRunner): Promise<void> {
+    return boundedStep(queryRunner, dropIndices);
+  }
+}
+
+async function createIndices(queryRunner: QueryRunner): Promise<void> {
+  const named = tableNaming(queryRunner.connection);
+  for (const { table, columnNames, where } of INDICES) {
+    await queryRunner.createIndex(named(table), new TableIndex({ columnNames, ...(where && { where }) }));
+  }
+}
+
+async function dropIndices(queryRunner: QueryRunner): Promise<void> {
+  const { namingStrategy } = queryRunner.connection;
+  const named = tableNaming(queryRunner.connection);
+  for (const { table, columnNames, where } of INDICES) {
+    await queryRunner.dropIndex(named(table), namingStrategy.indexName(named(table), columnNames, where || undefined));
   }
 }

@@ -1,4 +1,5 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { boundedStep } from './bounded-step.js';
 import { quoted, tableNaming } from './table-naming.js';
 
 /** By its id first a task is found at the same cost however many its owner has, and whatever statistics there are. */
@@ -6,11 +7,11 @@ export class FindTasksByTheirId1799000000000 implements MigrationInterface {
   readonly name = 'FindTasksByTheirId1799000000000';
 
   up(queryRunner: QueryRunner): Promise<void> {
-    return reorderUnique(queryRunner, ['task_id', 'tenant', 'owner']);
+    return boundedStep(queryRunner, (runner) => reorderUnique(runner, ['task_id', 'tenant', 'owner']));
   }
 
   down(queryRunner: QueryRunner): Promise<void> {
-    return reorderUnique(queryRunner, ['tenant', 'owner', 'task_id']);
+    return boundedStep(queryRunner, (runner) => reorderUnique(runner, ['tenant', 'owner', 'task_id']));
   }
 }
 

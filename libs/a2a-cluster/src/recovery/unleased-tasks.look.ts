@@ -1,0 +1,53 @@
+import { Logger } from '@nestjs/common';
+import { messageOf } from '../errors/described.js';
+import type { VersionedTaskStore } from '../tasks/task-store.js';
+
+/** How many are looked for, and so counted, at most. */
+const MAX_COUNTED = 1_000;
+/** How many are named. */
+const NAMED = 5;
+
+/**
+ * One look, when a replica with leases starts, for tasks that were begun without: no sweep finds them, and should their
+ * replica be gone they run for ever. They are not ended here, since a replica without leases may still run them.
+ */
+export class UnleasedTasksLook {
+  private readonly logger = new Logger('A2AClusterModule');
+  private looking: Promise<void> | undefined;
+  private stopped = false;
+
+  constructor(
+    private readonly tasks: VersionedTaskStore,
+    private readonly agent: string,
+    /** TTL of a lease in ms: what has changed within it may be about to end, or to begin. */
+    private readonly ttlMs: number,
+  ) {}
+
+  /** Begins the look, which nobody waits for. */
+  start(): void {
+    this.looking ??= this.runOnce();
+  }
+
+  /** Warns if there are such tasks. Never fails. */
+  async runOnce(): Promise<void> {
+    try {
+      const found = await this.tasks.withoutLease(this.ttlMs, MAX_COUNTED);
+      if (found.length === 0 || this.stopped) return;
+      const named = found.slice(0, NAMED).map(({ taskId }) => taskId);
+      const count = found.length < MAX_COUNTED ? String(found.length) : `${MAX_COUNTED} or more`;
+      this.logger.warn(
+        `Tasks of agent '${this.agent}' in a running state without a lease: ${count}, the oldest of them ${named.join(', ')}. ` +
+          'They were begun with leases: false. A replica without leases may still run them; if none does, nobody ends them ' +
+          'and they stay as they are: cancel them (README, "Turning leases on").',
+      );
+    } catch (error) {
+      if (!this.stopped) this.logger.warn(`Tasks without a lease could not be looked for: ${messageOf(error)}`);
+    }
+  }
+
+  /** Waits for a look that is under way. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    await this.looking;
+  }
+}
