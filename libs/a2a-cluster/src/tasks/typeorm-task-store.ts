@@ -32,6 +32,7 @@ import {
   type FoundTask,
   type MessageReceipt,
   type StoredTask,
+  type TaskPosition,
   type TaskScope,
   VersionedTaskStore,
   type WriteOptions,
@@ -42,6 +43,11 @@ interface EventRow {
   version: number;
   event: string;
   bytes: number;
+}
+interface PositionRow {
+  taskNo: string;
+  version: number;
+  ended: boolean;
 }
 type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
 
@@ -236,10 +242,13 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   override async versions(taskNos: readonly number[]): Promise<Map<number, number>> {
-    const rows = await this.database.query<{ taskNo: string; version: number }>(sql.versionsStatement(this.tables), [
-      taskNos,
-    ]);
-    return new Map(rows.map(({ taskNo, version }) => [Number(taskNo), version]));
+    const positions = await this.positions(taskNos);
+    return new Map([...positions].map(([taskNo, { version }]) => [taskNo, version]));
+  }
+
+  override async positions(taskNos: readonly number[]): Promise<Map<number, TaskPosition>> {
+    const rows = await this.database.query<PositionRow>(sql.positionsStatement(this.tables), [taskNos]);
+    return new Map(rows.map(({ taskNo, version, ended }) => [Number(taskNo), { version, ended }]));
   }
 
   override async load(taskId: string, context: ServerCallContext): Promise<Task | undefined> {
