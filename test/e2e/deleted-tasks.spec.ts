@@ -1,10 +1,10 @@
 import { TaskState } from '@a2a-js/sdk';
-import { LeaseLostError, type Turn, TurnAbortedError } from 'nestjs-a2a-cluster';
+import { LeaseLostError, LeaseStore, type Turn, TurnAbortedError } from 'nestjs-a2a-cluster';
+import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
+import { InMemoryLeaseStore } from '../../libs/a2a-cluster/src/testing/index.js';
 import { cancel, errorName, errorOf, getTask, send } from '../helpers/client.js';
 import { Recording, type RecordingEnd } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../helpers/wait.js';
-import { InMemoryLeaseStore } from '../../libs/a2a-cluster/src/testing/index.js';
-import { LeaseStore } from 'nestjs-a2a-cluster';
 import { type AgentAppOptions, AgentAppFixture, type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
 import { publishStatus, working } from './agent-events.js';
 import { withGrpc } from './grpc.fixture.js';
@@ -62,51 +62,54 @@ const nameOf = async (end: Promise<RecordingEnd>): Promise<string> =>
     }),
   );
 
-describe.each([...TRANSPORTS, 'GRPC' as const])('A task that is deleted under a silent executor, over %s', (transport) => {
-  const served = (options: AgentAppOptions): AgentAppOptions => (transport === 'GRPC' ? withGrpc(options) : options);
+describe.each([...TRANSPORTS, 'GRPC' as const])(
+  'A task that is deleted under a silent executor, over %s',
+  (transport) => {
+    const served = (options: AgentAppOptions): AgentAppOptions => (transport === 'GRPC' ? withGrpc(options) : options);
 
-  test('I6 a blocking send, its stream and subscribers end with TaskNotFoundError, and the executor is told', async () => {
-    for (const which of ['blocking', 'streaming'] as const) {
-      const { options, started, aborted, over } = silentAgent();
+    test('I6 a blocking send, its stream and subscribers end with TaskNotFoundError, and the executor is told', async () => {
+      for (const which of ['blocking', 'streaming'] as const) {
+        const { options, started, aborted, over } = silentAgent();
+        const [a, b] = await fixture.startTwo(served(options));
+        const [atA, atB] = [await a.client({ transport }), await b.client({ transport })];
+        const sender = which === 'streaming' ? Recording.send(atA, 'hello') : undefined;
+        const sending = sender ? undefined : errorName(send(atA, 'hello'));
+        const { taskId } = await started.promise;
+        const subscribers = [Recording.subscribe(atA, taskId), Recording.subscribe(atB, taskId)];
+        for (const subscriber of subscribers) await subscriber.task();
+        await sender?.waitFor((_response, at) => at === 1);
+        await deleteTask(taskId);
+        for (const { ended } of subscribers) expect(await nameOf(ended)).toBe('TaskNotFoundError');
+        if (sender) expect(await nameOf(sender.ended)).toBe('TaskNotFoundError');
+        else expect(await within(sending!, 5_000, 'the send ends')).toBe('TaskNotFoundError');
+        await expectAborted(aborted);
+        expect(await errorName(getTask(atB, taskId))).toBe('TaskNotFoundError');
+        await dropLeases();
+        over.resolve();
+      }
+    });
+
+    test('I6 a cancel that waits for it ends with TaskNotFoundError', async () => {
+      const { options, started, over } = silentAgent({ leases: LEASES, turns: { cancelTimeoutMs: 60_000 } });
       const [a, b] = await fixture.startTwo(served(options));
       const [atA, atB] = [await a.client({ transport }), await b.client({ transport })];
-      const sender = which === 'streaming' ? Recording.send(atA, 'hello') : undefined;
-      const sending = sender ? undefined : errorName(send(atA, 'hello'));
+      const sender = Recording.send(atA, 'hello');
       const { taskId } = await started.promise;
-      const subscribers = [Recording.subscribe(atA, taskId), Recording.subscribe(atB, taskId)];
-      for (const subscriber of subscribers) await subscriber.task();
-      await sender?.waitFor((_response, at) => at === 1);
+      const canceling = errorName(cancel(atB, taskId));
+      await eventually(async () => {
+        const [lease] = await fixture.database.query<{ flagged: boolean }>(
+          'SELECT cancel_requested_at IS NOT NULL AS flagged FROM a2a_task_leases',
+        );
+        return lease?.flagged;
+      });
       await deleteTask(taskId);
-      for (const { ended } of subscribers) expect(await nameOf(ended)).toBe('TaskNotFoundError');
-      if (sender) expect(await nameOf(sender.ended)).toBe('TaskNotFoundError');
-      else expect(await within(sending!, 5_000, 'the send ends')).toBe('TaskNotFoundError');
-      await expectAborted(aborted);
-      expect(await errorName(getTask(atB, taskId))).toBe('TaskNotFoundError');
+      expect(await within(canceling, 5_000, 'the cancel ends')).toBe('TaskNotFoundError');
+      expect(await nameOf(sender.ended)).toBe('TaskNotFoundError');
       await dropLeases();
       over.resolve();
-    }
-  });
-
-  test('I6 a cancel that waits for it ends with TaskNotFoundError', async () => {
-    const { options, started, over } = silentAgent({ leases: LEASES, turns: { cancelTimeoutMs: 60_000 } });
-    const [a, b] = await fixture.startTwo(served(options));
-    const [atA, atB] = [await a.client({ transport }), await b.client({ transport })];
-    const sender = Recording.send(atA, 'hello');
-    const { taskId } = await started.promise;
-    const canceling = errorName(cancel(atB, taskId));
-    await eventually(async () => {
-      const [lease] = await fixture.database.query<{ flagged: boolean }>(
-        'SELECT cancel_requested_at IS NOT NULL AS flagged FROM a2a_task_leases',
-      );
-      return lease?.flagged;
     });
-    await deleteTask(taskId);
-    expect(await within(canceling, 5_000, 'the cancel ends')).toBe('TaskNotFoundError');
-    expect(await nameOf(sender.ended)).toBe('TaskNotFoundError');
-    await dropLeases();
-    over.resolve();
-  });
-});
+  },
+);
 
 describe('What vanishes under a silent executor', () => {
   test('I6 without leases: a task that is deleted ends the turn, and none is read whole to find that out', async () => {
@@ -115,6 +118,8 @@ describe('What vanishes under a silent executor', () => {
     const sending = errorName(send(await app.client(), 'hello'));
     const { taskId } = await started.promise;
     await fixture.database.query("UPDATE a2a_tasks SET snapshot = 'not to be read', snapshot_version = version");
+    await app.nest.get(Poller, { strict: false }).runOnce();
+    expect(fixture.logger.warnings.filter((warning) => warning.includes('poll failed'))).toEqual([]);
     await deleteTask(taskId);
     await expectAborted(aborted);
     expect(await within(sending, 5_000, 'the send ends')).toBe('TaskNotFoundError');
