@@ -81,7 +81,8 @@ export class A2AClusterLifecycle
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    const { poller, heartbeat, sweep, stream, leases, responses, grpc, push } = this.parts;
+    const { poller, heartbeat, sweep, stream, leases, responses, grpc, push, database } = this.parts;
+    database.used?.closing.abort();
     await sweep?.stop();
     await Promise.all([poller.stop(), heartbeat?.stop(), push.stop()]);
     await stream.close();

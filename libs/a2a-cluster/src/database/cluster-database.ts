@@ -25,6 +25,8 @@ export class ClusterDatabase implements SqlExecutor {
    */
   private readonly outside = AsyncLocalStorage.snapshot();
   private readonly statements = new PreparedStatements();
+  /** Aborted when the app closes: nothing is repeated from then on. */
+  readonly closing = new AbortController();
 
   constructor(
     readonly dataSource: DataSource,

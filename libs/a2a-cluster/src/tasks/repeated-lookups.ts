@@ -1,5 +1,6 @@
 import { Batcher } from '../database/batcher.js';
 import type { ClusterDatabase } from '../database/cluster-database.js';
+import { untilAnswered } from '../database/repeatable.js';
 import { allRepeatedStatement, type ReceiptTables } from './receipt-statements.js';
 import type { MessageReceipt, TaskScope } from './task-store.js';
 
@@ -32,7 +33,7 @@ export class RepeatedLookups {
   }
 
   find(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
-    return this.batcher.ask({ scope, receipt }, this.database.maxTimeoutMs);
+    return untilAnswered(this.database, (timeoutMs) => this.batcher.ask({ scope, receipt }, timeoutMs));
   }
 
   private async look(lookups: readonly Lookup[], timeoutMs: number): Promise<Map<number, number | undefined>> {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
+import { untilAnswered } from '../database/repeatable.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
@@ -78,12 +79,12 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   override async find({ tenant, owner, taskId }: TaskScope): Promise<FoundTask | undefined> {
     const params = [tenant, owner, taskId, this.agent];
-    const [row] = await this.database.query<FoundRow>(this.prepared.find, params);
+    const [row] = await this.read<FoundRow>(this.prepared.find, params);
     return row && foundTask(row);
   }
 
   override async findByNo(taskNo: number): Promise<FoundTask | undefined> {
-    const [row] = await this.database.query<FoundRow>(this.prepared.findByNo, [taskNo]);
+    const [row] = await this.read<FoundRow>(this.prepared.findByNo, [taskNo]);
     return row && foundTask(row);
   }
 
@@ -237,7 +238,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   override async readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
     const params = [taskNo, afterVersion, limit, PAGE_BYTES];
-    const rows = await this.database.query<EventRow>(this.prepared.readEvents, params);
+    const rows = await this.read<EventRow>(this.prepared.readEvents, params);
     return rows.map(({ version, event, bytes }) => ({ version, event: decodeEvent(event), bytes }));
   }
 
@@ -246,6 +247,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     return new Map([...positions].map(([taskNo, { version }]) => [taskNo, version]));
   }
 
+  /** Not repeated where it fails: polls ask, which come again by themselves. */
   override async positions(taskNos: readonly number[]): Promise<Map<number, TaskPosition>> {
     const rows = await this.database.query<PositionRow>(sql.positionsStatement(this.tables), [taskNos]);
     return new Map(rows.map(({ taskNo, version, ended }) => [Number(taskNo), { version, ended }]));
@@ -283,6 +285,11 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   override list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
     return this.listing.list(params, this.scopeOf(context, ''));
+  }
+
+  /** One that fails in passing is repeated. */
+  private read<R extends object>(statement: string, params: unknown[]): Promise<R[]> {
+    return untilAnswered(this.database, (timeoutMs) => this.database.query<R>(statement, params, timeoutMs));
   }
 
   private noteSeen(context: ServerCallContext, stored: StoredTask): void {
