@@ -1,5 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { ListTasksRequest, TaskState } from '@a2a-js/sdk';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster';
 import type { Logger } from 'typeorm';
 import { errorOf, getTask, send, subscribe } from '../helpers/client.js';
 import { RawGrpcClient } from '../helpers/grpc-client.js';
@@ -162,12 +163,12 @@ test('B8 nothing is repeated once the app closes', async () => {
   const logger = new FailureCounter();
   const { options } = agent();
   const app = await fixture.start({ ...options, dataSource: { url: proxy.url, logger } });
-  const client = await app.client();
+  const tasks = app.nest.get(VersionedTaskStore, { strict: false });
   await proxy.refuse();
   const before = logger.failed;
-  const call = errorOf(getTask(client, 'any')).catch((error: unknown) => error);
-  await eventually(() => logger.failed > before);
-  await within(app.close(), 10_000, 'the app closes');
-  await call;
-  await proxy.stop();
+  const read = tasks.findByNo(1);
+  read.catch(() => undefined);
+  await eventually(() => logger.failed - before > 1);
+  await app.close();
+  await expect(within(read, 5_000, 'the read ends')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
 });

@@ -1,12 +1,15 @@
 import { TaskState } from '@a2a-js/sdk';
-import { LeaseLostError, LeaseStore, type Turn, TurnAbortedError } from 'nestjs-a2a-cluster';
+import { LeaseLostError, LeaseStore, type Turn, TurnAbortedError, VersionedTaskStore } from 'nestjs-a2a-cluster';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
 import { InMemoryLeaseStore } from '../../libs/a2a-cluster/src/testing/index.js';
 import { cancel, errorName, errorOf, getTask, send } from '../helpers/client.js';
-import { Recording, type RecordingEnd } from '../helpers/recording.js';
+import { Recording, type RecordingEnd, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../helpers/wait.js';
 import { type AgentAppOptions, AgentAppFixture, type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
-import { publishStatus, working } from './agent-events.js';
+import { artifactOf, publishArtifact, publishStatus, textPart, working } from './agent-events.js';
+import { LeaseWatch } from '../../libs/a2a-cluster/src/turns/lease-watch.js';
+import { statusEvent } from '../../libs/a2a-cluster/src/turns/status-events.js';
+import { backUp } from '../integration/lost-rows.fixture.js';
 import { withGrpc } from './grpc.fixture.js';
 
 const fixture = new AgentAppFixture();
@@ -179,5 +182,48 @@ describe('What vanishes under a silent executor', () => {
     await subscriber.task();
     await deleteTask(id);
     expect(await nameOf(subscriber.ended)).toBe('TaskNotFoundError');
+  });
+});
+
+describe('A turn that is lost together with commits of it', () => {
+  test.each([
+    [1, TaskState.TASK_STATE_FAILED, 'FAILED'],
+    [3, TaskState.TASK_STATE_FAILED, 'FAILED'],
+    [3, TaskState.TASK_STATE_INPUT_REQUIRED, 'INPUT_REQUIRED'],
+  ])('I6 its sender, who was told %d events more, hears how it ends: %d', async (lost, state, name) => {
+    const { options, over } = silentAgent();
+    const step = new Deferred();
+    const app = await fixture.start({
+      ...options,
+      cluster: { leases: LEASES, streams: { pollIntervalMs: 600_000, notify: false } },
+      execute: async (context, bus) => {
+        working(bus, context);
+        await step.promise;
+        for (let at = 0; at < lost; at += 1) publishArtifact(bus, context, artifactOf(`a${at}`, textPart('lost')));
+        await over.promise;
+      },
+    });
+    const sender = Recording.send(await app.client(), 'hello');
+    const { id: taskId } = await sender.task();
+    await sender.waitFor((response) => summaryOf(response) === 'status WORKING');
+    const [row] = await fixture.database.query<{ no: string }>(
+      'SELECT task_no AS no FROM a2a_tasks WHERE task_id = $1',
+      [taskId],
+    );
+    const backup = await backUp(fixture.database, Number(row!.no));
+    step.resolve();
+    await sender.waitFor((response) => summaryOf(response) === `artifact a${lost - 1}`);
+    await backup.restore();
+    const tasks = app.nest.get(VersionedTaskStore, { strict: false });
+    await tasks.forceEnd({ tenant: '', owner: 'unknown', taskId }, () => statusEvent({ taskId, contextId: '' }, state));
+    // The turn is lost, and whoever waits for its end has looked at the task, before the stream hears of anything.
+    const looked = new Deferred();
+    const find = tasks.findByNo.bind(tasks);
+    tasks.findByNo = (taskNo) => find(taskNo).finally(() => looked.resolve());
+    await app.nest.get(LeaseWatch, { strict: false }).runOnce();
+    await looked.promise;
+    await app.nest.get(Poller, { strict: false }).runOnce();
+    expect((await sender.finished()).map(summaryOf).at(-1)).toBe(`status ${name}`);
+    over.resolve();
   });
 });
