@@ -187,10 +187,10 @@ describe('What vanishes under a silent executor', () => {
 
 describe('A turn that is lost together with commits of it', () => {
   test.each([
-    [1, TaskState.TASK_STATE_FAILED, 'FAILED'],
-    [3, TaskState.TASK_STATE_FAILED, 'FAILED'],
-    [3, TaskState.TASK_STATE_INPUT_REQUIRED, 'INPUT_REQUIRED'],
-  ])('I6 its sender, who was told %d events more, hears how it ends: %d', async (lost, state, name) => {
+    [1, 'FAILED', TaskState.TASK_STATE_FAILED],
+    [3, 'FAILED', TaskState.TASK_STATE_FAILED],
+    [3, 'INPUT_REQUIRED', TaskState.TASK_STATE_INPUT_REQUIRED],
+  ])('I6 its sender, who was told %d events more, hears how it ends: %s', async (lost, name, state) => {
     const { options, over } = silentAgent();
     const step = new Deferred();
     const app = await fixture.start({
@@ -215,7 +215,9 @@ describe('A turn that is lost together with commits of it', () => {
     await sender.waitFor((response) => summaryOf(response) === `artifact a${lost - 1}`);
     await backup.restore();
     const tasks = app.nest.get(VersionedTaskStore, { strict: false });
-    await tasks.forceEnd({ tenant: '', owner: 'unknown', taskId }, () => statusEvent({ taskId, contextId: '' }, state));
+    await tasks.forceEnd({ tenant: '', owner: 'unknown', taskId }, () =>
+      statusEvent({ taskId, contextId: '' }, state, 'lost'),
+    );
     // The turn is lost, and whoever waits for its end has looked at the task, before the stream hears of anything.
     const looked = new Deferred();
     const find = tasks.findByNo.bind(tasks);

@@ -172,7 +172,9 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
    * asked. An answer that is only older is none of them: a version is known here once it is committed, and a statement
    * sees all that was committed before it began.
    */
-  private async look(polled: readonly PolledTask[]): Promise<{ one: PolledTask; position: TaskPosition | undefined }[]> {
+  private async look(
+    polled: readonly PolledTask[],
+  ): Promise<{ one: PolledTask; position: TaskPosition | undefined }[]> {
     const positions = await this.tasks.positions(polled.map(({ taskNo }) => taskNo));
     const less = [];
     for (const one of polled) {
