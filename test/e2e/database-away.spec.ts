@@ -29,11 +29,11 @@ class FailureCounter implements Logger {
     this.failed += 1;
   }
 
-  logQuery(): void {}
-  logQuerySlow(): void {}
-  logSchemaBuild(): void {}
-  logMigration(): void {}
-  log(): void {}
+  logQuery = (): void => undefined;
+  logQuerySlow = (): void => undefined;
+  logSchemaBuild = (): void => undefined;
+  logMigration = (): void => undefined;
+  log = (): void => undefined;
 }
 
 /** Asks; works until it is let; or completes: as the message says. */
