@@ -10,8 +10,10 @@ import { InMemoryPushConfigStore } from '../../libs/a2a-cluster/src/testing/in-m
 import { PushReceiver } from '../helpers/push-receiver.js';
 import { Deferred, eventually } from '../helpers/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
-import { artifact, COMPLETED, status } from './events.fixture.js';
+import { artifact, COMPLETED, INPUT_REQUIRED, status } from './events.fixture.js';
 import { interceptable, Pause } from './faults.fixture.js';
+import { backUp } from './lost-rows.fixture.js';
+import { expireLeases } from './rows.fixture.js';
 
 const READ_EVENTS = /octet_length\(event\)\s+AS bytes/;
 
@@ -179,6 +181,30 @@ describe('Push receivers', () => {
     // Its place once a second, the end, and the claims, with those that found nothing.
     expect(writes).toBeLessThan(10 + (performance.now() - from) / 250);
     expect(await rows()).toMatchObject([{ delivered: 303, due: 'infinity' }]);
+  });
+
+  it('O47 one that was told what the database has lost since is brought level, and told what follows', async () => {
+    const replica = cluster.replica();
+    const receiver = await PushReceiver.start();
+    const { scope, loop, turn, taskNo } = await behind(replica, receiver.url());
+    const backup = await backUp(cluster.db, taskNo);
+    loop.add(artifact(scope, 'a1', 'lost', true));
+    loop.add(status(scope, INPUT_REQUIRED));
+    await turn.flush();
+    const dispatcher = dispatcherOf(replica);
+    await dispatcher.runOnce();
+    expect(receiver.seen()).toHaveLength(3);
+    await backup.restore();
+    // As a dispatcher leaves it that was in the middle of it, and has recorded since what it told before.
+    await cluster.db.query('UPDATE a2a_push_configs SET delivered_version = 4, claimed_until = NULL');
+    await dispatcher.runOnce();
+    expect(receiver.seen().slice(3)).toEqual(['artifact a1', 'status WORKING']);
+    expect(await rows()).toMatchObject([{ delivered: 2 }]);
+    await expireLeases(cluster.db);
+    await replica.sweeper.runOnce();
+    await dispatcher.runOnce();
+    expect(receiver.seen().slice(5)).toEqual(['status FAILED']);
+    expect(await rows()).toMatchObject([{ delivered: 3, due: 'infinity' }]);
   });
 
   it('O47 what is committed while the end of the log is looked for is told as it is, not made up for', async () => {

@@ -1,3 +1,4 @@
+import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { VersionedTaskEvent } from '../../libs/a2a-cluster/src/tasks/task-event.js';
 import { encodeEvent } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import { eventually, within } from '../helpers/wait.js';
@@ -234,7 +235,7 @@ describe('Followers of an event log', () => {
     expect(inTime.seen).toEqual(['3 artifact a1', '4 status COMPLETED']);
   });
 
-  it('I5 a task that is deleted under its followers ends them', async () => {
+  it('I6 a task that is deleted under its followers ends them, and they are told', async () => {
     const [a, b] = [cluster.replica(), cluster.replica()];
     const { taskNo } = await a.working();
     const followers = [follow(a, taskNo), follow(b, taskNo), follow(b, taskNo, 1)];
@@ -242,7 +243,7 @@ describe('Followers of an event log', () => {
     await cluster.db.query('DELETE FROM a2a_task_events WHERE task_no = $1', [taskNo]);
     await cluster.db.query('DELETE FROM a2a_tasks WHERE task_no = $1', [taskNo]);
     await Promise.all([a, b].map(({ poller }) => poller.runOnce()));
-    await Promise.all(followers.map((follower) => follower.end()));
+    for (const follower of followers) await expect(follower.end()).rejects.toBeInstanceOf(TaskNotFoundError);
     expect(followers[0]!.seen).toEqual(['1 task WORKING']);
     expect(followers[2]!.seen).toEqual([]);
   });

@@ -97,6 +97,7 @@ export class A2AClusterLifecycle
 
   async beforeApplicationShutdown(): Promise<void> {
     const { poller, heartbeat, sweep, unleased, stream, leases, responses, grpc, push, database } = this.parts;
+    database.used?.closing.abort();
     const loops = [sweep, poller, heartbeat, push, unleased].map((loop) => loop?.stop() ?? Promise.resolve());
     await this.step('its loops', LOOPS_MS, Promise.all(loops));
     await this.step('its streams', STREAMS_MS, stream.close());

@@ -22,6 +22,7 @@ export {
   type MessageReceipt,
   type PushReceiver,
   type StoredTask,
+  type TaskPosition,
   type TaskScope,
   VersionedTaskStore,
   type WriteOptions,

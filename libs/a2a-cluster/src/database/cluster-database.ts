@@ -67,6 +67,8 @@ export class ClusterDatabase implements SqlExecutor {
   private made: ConnectionPool | undefined;
   /** Transactions of the app's work, which hold connections of the app's pool. */
   private readonly managing = new Set<() => void>();
+  /** Aborted when the app closes: nothing is repeated from then on. */
+  readonly closing = new AbortController();
 
   constructor(
     readonly dataSource: DataSource,
@@ -203,6 +205,7 @@ export class ClusterDatabase implements SqlExecutor {
    * TypeORM waits for afterwards: a database that hangs must not keep the process from ending.
    */
   async close(): Promise<void> {
+    this.closing.abort();
     for (const breakOff of this.managing) breakOff();
     await this.made?.close(CLOSE_MS);
     const pool = poolOf(this.dataSource);

@@ -103,11 +103,15 @@ export const putBackStatement = ({ leases }: LeaseTables): string => `
    WHERE generation = $1
   RETURNING generation`;
 
-/** A look without a lock: a hint, acted on through fenced statements only. $1 generations. */
-export const inspectStatement = ({ leases }: LeaseTables): string => `
-  SELECT generation, cancel_requested_at IS NOT NULL AS "cancelRequested"
-    FROM ${leases}
-   WHERE generation = ANY($1::bigint[])`;
+/**
+ * A look without a lock: a hint, acted on through fenced statements only. A lease whose task is gone is none: a task and
+ * its first lease are inserted by one statement, so there is no lease before its task.
+ * $1 generations.
+ */
+export const inspectStatement = ({ leases, tasks }: LeaseTables): string => `
+  SELECT l.generation, l.cancel_requested_at IS NOT NULL AS "cancelRequested"
+    FROM ${leases} AS l
+   WHERE l.generation = ANY($1::bigint[]) AND EXISTS (SELECT FROM ${tasks} AS t WHERE t.task_no = l.task_no)`;
 
 /** The columns of a new lease; the caller's statement gives the rows. */
 export const leaseColumns =

@@ -25,7 +25,9 @@ import {
   UnsupportedOperationError,
 } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
-import { detailOf } from '../errors/described.js';
+import { isPassing } from '../database/database-errors.js';
+import { detailOf, messageOf } from '../errors/described.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { encodeConfig } from '../push/push-config.codec.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
@@ -284,6 +286,15 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     if (error instanceof A2AError) return error;
     if (error instanceof ReplicaDrainingError) {
       return new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, error.message, { cause: error });
+    }
+    // An event that could not be stored in time has what kept it from that as its cause.
+    if (isPassing(error instanceof LeaseLostError ? error.cause : error)) {
+      this.logger.warn(`A call could not reach the database: ${messageOf(error)}`);
+      return new GrpcStatusError(
+        GRPC_STATUS.UNAVAILABLE,
+        'The agent cannot reach its database at the moment; try again.',
+        { cause: error },
+      );
     }
     this.logger.error(detailOf(error));
     return new A2AError({ message: 'Internal error; the agent has logged it.', cause: error });

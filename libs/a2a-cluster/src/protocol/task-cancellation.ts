@@ -3,6 +3,7 @@ import { TaskState } from '@a2a-js/sdk';
 import { TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { Backoff, untilKnown } from '../database/retry.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
@@ -70,7 +71,10 @@ export class TaskCancellation {
     const { task, taskNo } = await untilKnown(
       () => this.tasks.forceEnd(scope, end),
       performance.now() + this.patienceMs,
-    );
+    ).catch((error: unknown) => {
+      // The task itself is what this takes: it was deleted.
+      throw error instanceof LeaseLostError ? new TaskNotFoundError(`Task not found: ${scope.taskId}`) : error;
+    });
     this.stream.changed(taskNo);
     return requireCanceled(task);
   }

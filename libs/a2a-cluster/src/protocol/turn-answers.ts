@@ -1,6 +1,6 @@
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
-import { A2AError } from '@a2a-js/sdk/errors';
+import { A2AError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import { isPassing } from '../database/database-errors.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
@@ -96,16 +96,24 @@ export class TurnAnswers {
         if (turn.loop?.published === TaskState.TASK_STATE_AUTH_REQUIRED) return;
         if (end.kind === 'ended') endsAt(end.version);
         else if (end.kind === 'message') endsAt(turn.loop?.key?.version ?? 0);
-        // A lost turn goes on elsewhere, and may end there without an event.
-        else endsAt((await this.settledAt(taskNo, over.signal)) ?? Infinity);
+        else {
+          // A lost turn goes on elsewhere, and may end there without an event: then the task waits for its client.
+          const waitsAt = await this.waitsAt(taskNo, over.signal);
+          // Commits that were lost by the database are made up for by the stream, which ends with the state that is left.
+          if (waitsAt !== undefined && waitsAt >= cursor) endsAt(waitsAt);
+        }
       }, stop)
       .catch(stop);
-    yield* this.upToEnd(taskNo, fromVersion, over.signal, ({ version, event }) => {
-      cursor = version;
-      // A message of the user begins the next turn, of which this one may hear before it hears of its own end.
-      const isOthers = event.kind === 'userMessage' && turn.loop?.published !== TaskState.TASK_STATE_AUTH_REQUIRED;
-      return isOthers || cursor >= last;
-    });
+    try {
+      yield* this.upToEnd(taskNo, fromVersion, over.signal, ({ version, event }) => {
+        cursor = version;
+        // A message of the user begins the next turn, of which this one may hear before it hears of its own end.
+        const isOthers = event.kind === 'userMessage' && turn.loop?.published !== TaskState.TASK_STATE_AUTH_REQUIRED;
+        return isOthers || cursor >= last;
+      });
+    } finally {
+      stop();
+    }
   }
 
   /** What follows a version, up to an event that ends the turn or the version that is the last. */
@@ -130,19 +138,30 @@ export class TurnAnswers {
   private async settled(taskNo: number): Promise<Task> {
     while (!this.stream.closed.aborted) {
       const stored = await this.look(taskNo);
-      if (stored && (isTerminal(stored.task.status?.state ?? 0) || stored.waiting)) return stored.task;
+      if (!stored) {
+        await pause(this.pollIntervalMs);
+        continue;
+      }
+      if (isSettled(stored)) return stored.task;
       const until = AbortSignal.timeout(this.pollIntervalMs);
-      for await (const _ of this.stream.follow(taskNo, stored?.version ?? 0, until)) break;
+      for await (const _ of this.stream.follow(taskNo, stored.version, until)) break;
     }
     throw new A2AError('The replica is shutting down; ask another one for the task.');
   }
 
-  /** The version at which a task has ended or waits for its client; undefined where nobody wants to know any more. */
-  private async settledAt(taskNo: number, stop: AbortSignal): Promise<number | undefined> {
+  /**
+   * The version at which a task waits for its client; undefined where its stream brings the end itself: it has ended, or
+   * is gone, or nobody wants to know any more.
+   */
+  private async waitsAt(taskNo: number, stop: AbortSignal): Promise<number | undefined> {
     while (!stop.aborted && !this.stream.closed.aborted) {
-      const stored = await this.look(taskNo).catch(() => undefined);
-      if (stored && (isTerminal(stored.task.status?.state ?? 0) || stored.waiting)) return stored.version;
-      await new Promise((resolve) => setTimeout(resolve, this.pollIntervalMs));
+      try {
+        const stored = await this.look(taskNo);
+        if (stored && isSettled(stored)) return stored.waiting ? stored.version : undefined;
+      } catch (error) {
+        if (error instanceof TaskNotFoundError) return undefined;
+      }
+      await pause(this.pollIntervalMs);
     }
     return undefined;
   }
@@ -151,7 +170,7 @@ export class TurnAnswers {
   private async look(taskNo: number): Promise<FoundTask | undefined> {
     try {
       const stored = await this.tasks.findByNo(taskNo);
-      if (!stored) throw new A2AError('The task was deleted.');
+      if (!stored) throw deleted();
       return stored;
     } catch (error) {
       if (!isPassing(error)) throw error;
@@ -162,18 +181,25 @@ export class TurnAnswers {
   /** A repeated message's stream: the task as it is, then what follows, until it ends or waits for its client. */
   private async *fromNowOn(taskNo: number, gone: AbortSignal): AsyncGenerator<StreamResponse[], void> {
     const stored = await this.tasks.findByNo(taskNo);
-    if (!stored) throw new A2AError('The task was deleted.');
+    if (!stored) throw deleted();
     yield [{ payload: { $case: 'task', value: stored.task } }];
-    if (isTerminal(stored.task.status?.state ?? 0) || stored.waiting) return;
+    if (isSettled(stored)) return;
     yield* this.upToEnd(taskNo, stored.version, gone);
   }
 
   private async read(taskNo: number): Promise<Task> {
     const stored = await this.tasks.findByNo(taskNo);
-    if (!stored) throw new A2AError('The task was deleted.');
+    if (!stored) throw deleted();
     return stored.task;
   }
 }
+
+const deleted = (): Error => new TaskNotFoundError('The task was deleted.');
+
+/** It has ended, or waits for its client. */
+const isSettled = ({ task, waiting }: FoundTask): boolean => isTerminal(task.status?.state ?? 0) || waiting;
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** A turn that was refused because its message is a repetition: found out at admission, or by its first commit. */
 async function orRepetition<T extends object>(promise: Promise<T>): Promise<T | Repetition> {

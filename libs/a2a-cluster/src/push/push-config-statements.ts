@@ -36,7 +36,8 @@ export const deleteStatement = ({ pushConfigs }: PushTables): string => `
 
 /**
  * Receivers alone, SKIP LOCKED: two dispatchers never get the same one. One that has been told the end of its task is
- * due at 'infinity', where the index leaves it alone.
+ * due at 'infinity', where the index leaves it alone. One that stands beyond its task was told what the database has lost
+ * since; the dispatcher looks again, since the task's row is not locked here.
  * $1 agent, $2 limit, $3 ms, $4 whether those whose last try failed, or null for all, those that did not fail first;
  * $5 whether those come first that were never claimed: a dispatcher that takes turns lets neither many new ones nor many
  * old ones hold up the others.
@@ -46,7 +47,7 @@ export const claimStatement = ({ tasks, pushConfigs }: PushTables): string => `
     SELECT p.task_no, p.config_id
       FROM ${pushConfigs} AS p JOIN ${tasks} AS t ON t.task_no = p.task_no
      WHERE p.failed IS NULL AND (p.claimed_until IS NULL OR p.claimed_until <= (SELECT clock_timestamp()))
-       AND t.agent = $1 AND p.delivered_version < t.version
+       AND t.agent = $1 AND p.delivered_version <> t.version
        AND ($4::boolean IS NULL OR (p.attempts > 0) = $4)
      ORDER BY ($4::boolean IS NULL AND p.attempts > 0), (p.claimed_until IS NULL) = $5 DESC, p.claimed_until
      LIMIT $2
@@ -61,12 +62,12 @@ export const claimStatement = ({ tasks, pushConfigs }: PushTables): string => `
 
 /**
  * Only by whoever holds the claim, and for the receiver that was claimed: what comes of a POST to one that was changed
- * meanwhile is not to its account. The cursor only grows.
+ * meanwhile is not to its account. Nobody else moves the cursor, which goes back only where the log did.
  * $1 task_no, $2 config id, $3 claim, $4 version, $5 attempts, $6 ms until it is due or null for never, $7 why it failed.
  */
 export const progressStatement = ({ pushConfigs }: PushTables): string => `
   UPDATE ${pushConfigs} AS p
-     SET delivered_version = greatest(delivered_version, $4::integer), attempts = $5::integer, failed = $7,
+     SET delivered_version = $4::integer, attempts = $5::integer, failed = $7,
          claimed_until = CASE WHEN $6::double precision IS NULL THEN 'infinity'
                               ELSE clock_timestamp() + $6::double precision * interval '1 millisecond' END
    WHERE task_no = $1 AND config_id = $2 AND claimed_until = split_part($3, ' ', 1)::timestamptz

@@ -32,6 +32,7 @@ export interface PushClaimRequest {
 
 /** Where a claimed receiver stands. */
 export interface PushProgress {
+  /** Smaller than before only where the database has lost events of the task that the receiver was told. */
   deliveredVersion: number;
   attempts: number;
   /** In how many ms it may be claimed again: the time of the next try, or of a claim that goes on. `Infinity`: never. */
@@ -57,7 +58,7 @@ export abstract class PushConfigStore {
   /** Removes a receiver; one that is not there is no error. */
   abstract delete(taskNo: number, configId: string): Promise<void>;
 
-  /** Takes receivers that are behind and due: of several callers exactly one gets each. */
+  /** Takes receivers that are due and not level with their task: of several callers exactly one gets each. */
   abstract claim(request: PushClaimRequest): Promise<ClaimedPush[]>;
 
   /**

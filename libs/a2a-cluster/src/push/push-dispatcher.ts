@@ -283,12 +283,16 @@ export class PushDispatcher {
     return claim;
   }
 
-  /** The events that a receiver does not know; where the log has lost them, what brings it level. */
+  /**
+   * The events that a receiver does not know; where the log no longer has them, what brings it level. So too where the
+   * database has lost events that it was told: those were committed before this asks for the task.
+   */
   private async next({ taskNo, deliveredVersion }: Delivery, limit: number): Promise<VersionedTaskEvent[]> {
     const events = await this.page(taskNo, deliveredVersion, limit);
     if (events.length > 0) return events;
     const stored = await this.tasks.findByNo(taskNo);
-    if (!stored || stored.version <= deliveredVersion) return [];
+    if (!stored || stored.version === deliveredVersion) return [];
+    if (stored.version < deliveredVersion) return levelingEvents(stored, deliveredVersion);
     // It may have come since: only what is not there after the task says that it was written is lost.
     const late = await this.page(taskNo, deliveredVersion, limit);
     return late.length > 0 ? late : levelingEvents(stored, deliveredVersion);

@@ -1,5 +1,6 @@
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import type { ClusterDatabase } from '../database/cluster-database.js';
+import { untilAnswered } from '../database/repeatable.js';
 import { decodeConfig, encodeConfig } from './push-config.codec.js';
 import {
   claimStatement,
@@ -31,16 +32,16 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
   }
 
   override async save(taskNo: number, { config, wireVersion }: PushRegistration): Promise<void> {
-    await this.database.query(saveStatement(this.tables), [taskNo, config.id, encodeConfig(config), wireVersion]);
+    await this.repeated(saveStatement(this.tables), [taskNo, config.id, encodeConfig(config), wireVersion]);
   }
 
   override async list(taskNo: number): Promise<TaskPushNotificationConfig[]> {
-    const rows = await this.database.query<{ config: string }>(listStatement(this.tables), [taskNo]);
+    const rows = await this.repeated<{ config: string }>(listStatement(this.tables), [taskNo]);
     return rows.map(({ config }) => decodeConfig(config));
   }
 
   override async delete(taskNo: number, configId: string): Promise<void> {
-    await this.database.query(deleteStatement(this.tables), [taskNo, configId]);
+    await this.repeated(deleteStatement(this.tables), [taskNo, configId]);
   }
 
   override async claim({ limit, claimMs, retries, newFirst }: PushClaimRequest): Promise<ClaimedPush[]> {
@@ -57,5 +58,10 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
     const [row] = await this.database.query<{ claim: string }>(progressStatement(this.tables), params);
     if (!row) await this.database.query(releaseStatement(this.tables), which);
     return row?.claim;
+  }
+
+  /** What a client asks for is repeated where it fails in passing: done twice it leaves what it leaves done once. */
+  private repeated<R extends object>(statement: string, params: unknown[]): Promise<R[]> {
+    return untilAnswered(this.database, (timeoutMs) => this.database.query<R>(statement, params, timeoutMs));
   }
 }

@@ -1,4 +1,5 @@
 import type { VersionedTaskEvent } from '../tasks/task-event.js';
+import type { TaskPosition } from '../tasks/task-store.js';
 
 const MAX_RING_EVENTS = 512;
 const MAX_RING_BYTES = 1024 * 1024;
@@ -18,7 +19,11 @@ interface Look {
  */
 export class FollowedTask {
   followers = 0;
+  /** The task was there, and is not any more. */
   deleted = false;
+  /** The version at which it has ended, once a poll has shown that. */
+  endedAt: number | undefined;
+  private lossCount = 0;
   /** Counts the wake-ups: each may be about events that this replica has not seen. */
   private wakeups = 0;
   private ring: VersionedTaskEvent[] = [];
@@ -34,6 +39,49 @@ export class FollowedTask {
    * not count here: the poll wakes them.
    */
   wokenVersion = 0;
+
+  /**
+   * How often the database has lost commits of it that were seen here. The same versions may hold other events since, so
+   * what was read before says nothing of what follows.
+   */
+  get losses(): number {
+    return this.lossCount;
+  }
+
+  /** Somebody stands at this version, which the database has shown. */
+  seen(version: number): void {
+    this.knownVersion = Math.max(this.knownVersion, version);
+  }
+
+  /** What a poll has shown. */
+  polled({ version, ended }: TaskPosition): void {
+    this.deleted = false;
+    const endsNow = ended === true && this.endedAt === undefined;
+    this.endedAt = ended ? version : undefined;
+    this.seen(version);
+    // Its end may have the number of an event that was lost: whoever stands there looks once more.
+    if (version <= this.wokenVersion && !endsNow) return;
+    this.wokenVersion = Math.max(this.wokenVersion, version);
+    this.wake();
+  }
+
+  /** The log went back to this. */
+  lost(position: TaskPosition): void {
+    this.lossCount += 1;
+    this.clear();
+    this.reads.clear();
+    this.knownVersion = position.version;
+    this.wokenVersion = position.version;
+    this.endedAt = undefined;
+    this.polled(position);
+    this.wake();
+  }
+
+  /** The task is gone. */
+  gone(): void {
+    this.deleted = true;
+    this.wake();
+  }
 
   /** There may be something new, somewhere. */
   wake(): void {
@@ -89,8 +137,9 @@ export class FollowedTask {
     const running = this.reads.get(afterVersion);
     // One that began before the last news may have missed them.
     if (running && !this.hasNews(0, running.look)) return running.page;
+    const { losses } = this;
     const page = reader(afterVersion).then((events) => {
-      this.remember(events);
+      if (losses === this.losses) this.remember(events);
       return events;
     });
     const entry = { look: this.look(), page };

@@ -10,9 +10,10 @@ export type WakeupListener = (taskNos: readonly number[] | undefined) => void;
 export abstract class TaskEventStream {
   /**
    * Every event after `fromVersion` once and in order, in batches as they come, at least one in each; ending after the
-   * event that ends the task, when the signal aborts, or when the task is deleted. Pull-based: a follower is a cursor, so
-   * a slow reader costs no more memory than a batch, a MiB or the one event that is larger. One whose cursor is older than
-   * the retained log gets updates that bring it level instead of what is gone.
+   * event that ends the task, or when the signal aborts. Throws the SDK's TaskNotFoundError when the task is deleted.
+   * Pull-based: a follower is a cursor, so a slow reader costs no more memory than a batch, a MiB or the one event that is
+   * larger. One whose cursor is older than the retained log, or stands on events that the database has lost, gets updates
+   * that bring it level instead of what is gone.
    */
   abstract batches(
     taskNo: number,

@@ -14,6 +14,7 @@ import {
   type FoundTask,
   type MessageReceipt,
   type StoredTask,
+  type TaskPosition,
   type TaskScope,
   VersionedTaskStore,
   type WriteOptions,
@@ -179,6 +180,10 @@ export class OrderedTaskStore extends VersionedTaskStore {
 
   override versions(taskNos: readonly number[]): Promise<Map<number, number>> {
     return this.tasks.versions(taskNos);
+  }
+
+  override positions(taskNos: readonly number[]): Promise<Map<number, TaskPosition>> {
+    return this.tasks.positions(taskNos);
   }
 
   override load(taskId: string, context: ServerCallContext): Promise<Task | undefined> {

@@ -1,5 +1,6 @@
 import { Batcher } from '../database/batcher.js';
 import type { ClusterDatabase } from '../database/cluster-database.js';
+import { untilAnswered } from '../database/repeatable.js';
 import { allRepeatedStatement, type ReceiptTables } from './receipt-statements.js';
 import type { MessageReceipt, TaskScope } from './task-store.js';
 
@@ -32,7 +33,7 @@ export class RepeatedLookups {
   }
 
   find(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
-    return this.batcher.ask({ scope, receipt }, this.database.maxTimeoutMs);
+    return untilAnswered(this.database, (timeoutMs) => this.batcher.ask({ scope, receipt }, timeoutMs));
   }
 
   private async look(lookups: readonly Lookup[], timeoutMs: number): Promise<Map<number, number | undefined>> {
@@ -44,7 +45,7 @@ export class RepeatedLookups {
       lookups.map(({ receipt }) => receipt.fingerprint),
       lookups.map(({ receipt }) => receipt.windowMs),
     ];
-    const rows = await this.database.query<{ at: number; taskNo: string }>(this.statement, params, timeoutMs);
+    const rows = await this.database.query<{ at: number; taskNo: string }>(this.statement, params, timeoutMs, 'read');
     const found = new Map(rows.map(({ at, taskNo }) => [at - 1, Number(taskNo)]));
     return new Map(lookups.map((_lookup, at) => [at, found.get(at)]));
   }

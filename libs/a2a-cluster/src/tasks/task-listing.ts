@@ -1,5 +1,6 @@
 import type { ListTasksRequest, ListTasksResponse } from '@a2a-js/sdk';
 import type { ClusterDatabase } from '../database/cluster-database.js';
+import { untilAnswered } from '../database/repeatable.js';
 import { countStatement, listStatement } from './list-statements.js';
 import { decodePageToken, encodePageToken } from './page-token.js';
 import { storedTask, type TaskRow } from './task-rows.js';
@@ -27,8 +28,8 @@ export class TaskListing {
     ];
     const page = [...filter, cursor?.stateSinceUs ?? null, cursor?.taskNo ?? null, pageSize + 1];
     const [rows, [count]] = await Promise.all([
-      this.database.query<TaskRow & { stateSinceUs: string }>(listStatement(this.tables), page),
-      this.database.query<{ total: number }>(countStatement(this.tables), filter),
+      this.read<TaskRow & { stateSinceUs: string }>(listStatement(this.tables), page),
+      this.read<{ total: number }>(countStatement(this.tables), filter),
     ]);
     const shown = rows.slice(0, pageSize);
     const last = rows.length > pageSize ? shown.at(-1) : undefined;
@@ -41,5 +42,10 @@ export class TaskListing {
       pageSize,
       totalSize: count?.total ?? 0,
     };
+  }
+
+  /** One that fails in passing is repeated. */
+  private read<R extends object>(statement: string, params: unknown[]): Promise<R[]> {
+    return untilAnswered(this.database, (timeoutMs) => this.database.query<R>(statement, params, timeoutMs, 'read'));
   }
 }

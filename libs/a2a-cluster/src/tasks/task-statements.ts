@@ -236,8 +236,9 @@ export const readEventsStatement = ({ events }: TaskTables): string => `
    ORDER BY version`;
 
 /** $1 task numbers. */
-export const versionsStatement = ({ tasks }: TaskTables): string => `
-  SELECT task_no AS "taskNo", version FROM ${tasks} WHERE task_no = ANY($1::bigint[])`;
+export const positionsStatement = ({ tasks }: TaskTables): string => `
+  SELECT task_no AS "taskNo", version, state IN ${TERMINAL_LIST} AS ended
+    FROM ${tasks} WHERE task_no = ANY($1::bigint[])`;
 
 /**
  * Candidates only: each is decided about under its own lock.

@@ -26,6 +26,13 @@ export interface FoundTask extends StoredTask {
   waiting: boolean;
 }
 
+/** Where a task's log stands. */
+export interface TaskPosition {
+  version: number;
+  /** Whether the task has ended, at this version; undefined where a store does not say. */
+  ended: boolean | undefined;
+}
+
 /** A message as repetitions of it are recognised: by its id and its content. */
 export interface MessageReceipt {
   messageId: string;
@@ -226,6 +233,12 @@ export abstract class VersionedTaskStore implements TaskStore {
 
   /** Current versions of these tasks; one that was deleted is missing. */
   abstract versions(taskNos: readonly number[]): Promise<Map<number, number>>;
+
+  /** The same, and which of them have ended, where the store can tell that without reading whole tasks. */
+  async positions(taskNos: readonly number[]): Promise<Map<number, TaskPosition>> {
+    const versions = await this.versions(taskNos);
+    return new Map([...versions].map(([taskNo, version]) => [taskNo, { version, ended: undefined }]));
+  }
 
   abstract load(taskId: string, context: ServerCallContext): Promise<Task | undefined>;
   abstract save(task: Task, context: ServerCallContext): Promise<void>;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.js';
+import { untilAnswered } from '../database/repeatable.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
@@ -32,6 +33,7 @@ import {
   type FoundTask,
   type MessageReceipt,
   type StoredTask,
+  type TaskPosition,
   type TaskScope,
   VersionedTaskStore,
   type WriteOptions,
@@ -42,6 +44,11 @@ interface EventRow {
   version: number;
   event: string;
   bytes: number;
+}
+interface PositionRow {
+  taskNo: string;
+  version: number;
+  ended: boolean;
 }
 type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
 
@@ -72,12 +79,12 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   override async find({ tenant, owner, taskId }: TaskScope): Promise<FoundTask | undefined> {
     const params = [tenant, owner, taskId, this.agent];
-    const [row] = await this.database.query<FoundRow>(this.prepared.find, params);
+    const [row] = await this.read<FoundRow>(this.prepared.find, params);
     return row && foundTask(row);
   }
 
   override async findByNo(taskNo: number): Promise<FoundTask | undefined> {
-    const [row] = await this.database.query<FoundRow>(this.prepared.findByNo, [taskNo]);
+    const [row] = await this.read<FoundRow>(this.prepared.findByNo, [taskNo]);
     return row && foundTask(row);
   }
 
@@ -154,25 +161,29 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     { timeoutMs }: WriteOptions = {},
   ): Promise<CancelRequest> {
     racePoint('cancel.before');
-    return this.database.transaction<CancelRequest>(async (tx) => {
-      const row = await this.locked.read(tx, scope);
-      if (!row) return { outcome: 'unknown' };
-      const taskNo = Number(row.taskNo);
-      if (isTerminal(stateOfRow(row))) return { outcome: 'terminal', stored: storedTask(row) };
-      if (madeLease(row, lease)) {
-        return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
-      }
-      if (row.leaseGeneration === null) {
-        const generation = lease && (await this.acquire(tx, taskNo, row.version, lease));
-        racePoint('cancel-turn.within');
-        return { outcome: 'admitted', generation, stored: storedTask(row) };
-      }
-      // Flagged even where it has run out: should we die now, whoever recovers it cancels instead of failing.
-      await tx.query(sql.flagCancelStatement(this.tables), [taskNo]);
-      racePoint('cancel-flag.within');
-      const abandoned = row.expired === true || row.leaseHolder === null;
-      return abandoned ? { outcome: 'abandoned' } : { outcome: 'requested', taskNo, version: row.version };
-    }, timeoutMs);
+    return this.database.transaction<CancelRequest>(
+      async (tx) => {
+        const row = await this.locked.read(tx, scope);
+        if (!row) return { outcome: 'unknown' };
+        const taskNo = Number(row.taskNo);
+        if (isTerminal(stateOfRow(row))) return { outcome: 'terminal', stored: storedTask(row) };
+        if (madeLease(row, lease)) {
+          return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
+        }
+        if (row.leaseGeneration === null) {
+          const generation = lease && (await this.acquire(tx, taskNo, row.version, lease));
+          racePoint('cancel-turn.within');
+          return { outcome: 'admitted', generation, stored: storedTask(row) };
+        }
+        // Flagged even where it has run out: should we die now, whoever recovers it cancels instead of failing.
+        await tx.query(sql.flagCancelStatement(this.tables), [taskNo]);
+        racePoint('cancel-flag.within');
+        const abandoned = row.expired === true || row.leaseHolder === null;
+        return abandoned ? { outcome: 'abandoned' } : { outcome: 'requested', taskNo, version: row.version };
+      },
+      timeoutMs,
+      'control',
+    );
   }
 
   override async forceEnd(
@@ -181,27 +192,31 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     { timeoutMs, idleSince }: WriteOptions & { idleSince?: number } = {},
   ): Promise<StoredTask> {
     racePoint('forced-end.before');
-    const ended = await this.database.transaction(async (tx) => {
-      const row = await this.locked.read(tx, scope);
-      if (!row) throw new LeaseLostError(scope.taskId, 'the task was deleted');
-      const taskNo = Number(row.taskNo);
-      const stored = storedTask(row);
-      if (isTerminal(stateOfRow(row))) return stored;
-      const taken = row.leaseGeneration !== null || row.stateVersion !== idleSince;
-      if (idleSince !== undefined && taken) return stored;
-      const event = end(stored.task);
-      const task = applyEvent(stored.task, event);
-      const append = {
-        expectedVersion: row.version,
-        commitId: randomUUID(),
-        endsTurn: true,
-        snapshot: encodeTask(task),
-      };
-      const version = await this.commits.appendWithin(tx, taskNo, [event], append);
-      if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
-      racePoint('forced-end.within');
-      return { taskNo, version, stateVersion: version, task };
-    }, timeoutMs);
+    const ended = await this.database.transaction(
+      async (tx) => {
+        const row = await this.locked.read(tx, scope);
+        if (!row) throw new LeaseLostError(scope.taskId, 'the task was deleted');
+        const taskNo = Number(row.taskNo);
+        const stored = storedTask(row);
+        if (isTerminal(stateOfRow(row))) return stored;
+        const taken = row.leaseGeneration !== null || row.stateVersion !== idleSince;
+        if (idleSince !== undefined && taken) return stored;
+        const event = end(stored.task);
+        const task = applyEvent(stored.task, event);
+        const append = {
+          expectedVersion: row.version,
+          commitId: randomUUID(),
+          endsTurn: true,
+          snapshot: encodeTask(task),
+        };
+        const version = await this.commits.appendWithin(tx, taskNo, [event], append);
+        if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
+        racePoint('forced-end.within');
+        return { taskNo, version, stateVersion: version, task };
+      },
+      timeoutMs,
+      'control',
+    );
     racePoint('forced-end.after');
     return ended;
   }
@@ -235,15 +250,24 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   override async readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
     const params = [taskNo, afterVersion, limit, PAGE_BYTES];
-    const rows = await this.database.query<EventRow>(this.prepared.readEvents, params);
+    const rows = await this.read<EventRow>(this.prepared.readEvents, params);
     return rows.map(({ version, event, bytes }) => ({ version, event: decodeEvent(event), bytes }));
   }
 
   override async versions(taskNos: readonly number[]): Promise<Map<number, number>> {
-    const rows = await this.database.query<{ taskNo: string; version: number }>(sql.versionsStatement(this.tables), [
-      taskNos,
-    ]);
-    return new Map(rows.map(({ taskNo, version }) => [Number(taskNo), version]));
+    const positions = await this.positions(taskNos);
+    return new Map([...positions].map(([taskNo, { version }]) => [taskNo, version]));
+  }
+
+  /** Not repeated where it fails: polls ask, which come again by themselves. */
+  override async positions(taskNos: readonly number[]): Promise<Map<number, TaskPosition>> {
+    const rows = await this.database.query<PositionRow>(
+      sql.positionsStatement(this.tables),
+      [taskNos],
+      undefined,
+      'read',
+    );
+    return new Map(rows.map(({ taskNo, version, ended }) => [Number(taskNo), { version, ended }]));
   }
 
   override async load(taskId: string, context: ServerCallContext): Promise<Task | undefined> {
@@ -278,6 +302,11 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   override list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
     return this.listing.list(params, this.scopeOf(context, ''));
+  }
+
+  /** One that fails in passing is repeated. */
+  private read<R extends object>(statement: string, params: unknown[]): Promise<R[]> {
+    return untilAnswered(this.database, (timeoutMs) => this.database.query<R>(statement, params, timeoutMs, 'read'));
   }
 
   private noteSeen(context: ServerCallContext, stored: StoredTask): void {

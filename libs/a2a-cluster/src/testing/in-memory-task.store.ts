@@ -24,6 +24,7 @@ import {
   type MessageReceipt,
   type PushReceiver,
   type StoredTask,
+  type TaskPosition,
   VersionedTaskStore,
 } from '../tasks/task-store.js';
 import { InMemoryPushConfigStore } from './in-memory-push-config.store.js';
@@ -205,6 +206,13 @@ export class InMemoryTaskStore extends VersionedTaskStore {
   override versions(taskNos: readonly number[]): Promise<Map<number, number>> {
     const asked = this.rows.filter(({ taskNo }) => taskNos.includes(taskNo));
     return Promise.resolve(new Map(asked.map(({ taskNo, log }) => [taskNo, log.length])));
+  }
+
+  override positions(taskNos: readonly number[]): Promise<Map<number, TaskPosition>> {
+    const asked = this.rows.filter(({ taskNo }) => taskNos.includes(taskNo));
+    return Promise.resolve(
+      new Map(asked.map((row) => [row.taskNo, { version: row.log.length, ended: isTerminal(stateOf(row)) }])),
+    );
   }
 
   override load(taskId: string, context: ServerCallContext): Promise<Task | undefined> {

@@ -17,6 +17,7 @@ import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { Committed, CommitTarget, LeaseView } from './commit-target.js';
 import { Deferred } from './deferred.js';
 import { GATHERED_BYTES, Gathering } from './gathering.js';
+import { RecentEvents } from './recent-events.js';
 
 interface Queued {
   event: TaskEvent;
@@ -51,6 +52,7 @@ export class CommitLoop {
   private refusal: LeaseLostError | undefined;
   private firstTriedAt: number | undefined;
   private readonly gathering = new Gathering();
+  private readonly recent = new RecentEvents();
   private readonly snapshots: SnapshotPace;
 
   /** Bytes of events that wait to be stored. */
@@ -223,7 +225,9 @@ export class CommitLoop {
     const ends = this.endQueued && this.queue.length === 0;
     // Nothing was queued since the batch was taken, so the task is what these events make of it.
     const snapshot = this.snapshots.next(bytes, () => encodeTask(this.task!), ends || this.taskNo === undefined);
+    const { length } = batch;
     const before = await this.store(batch, ends, snapshot);
+    this.recent.stored(before, batch);
     const taskNo = this.taskNo!;
     this.queuedBytes -= bytes;
     const stored = batch.map(({ event, text }, at): VersionedTaskEvent => ({
@@ -234,7 +238,7 @@ export class CommitLoop {
     const committed: Committed = { taskNo, version: this.version, state, ended: ends ? this.task : undefined };
     this.first.resolve(committed);
     this.onCommitted(committed);
-    this.stored += batch.length;
+    this.stored += length; // what was stored again with it was counted before
     this.stepped();
   }
 
@@ -325,11 +329,15 @@ export class CommitLoop {
     return this.version - events.length;
   }
 
-  /** Somebody saved the task beside the turn, which still holds its lease: what is queued follows on that. */
+  /**
+   * Somebody saved the task beside the turn, which still holds its lease: what is queued follows on that. Or the database
+   * has lost what the turn has stored: that comes first.
+   */
   private async reload(batch: Queued[], withSnapshot: boolean): Promise<string | undefined> {
     const stored = await this.tasks.find(this.target.scope);
     if (!stored) throw this.lost('the task was deleted');
     if (isTerminal(stored.task.status?.state ?? 0)) throw this.lost('the task has ended');
+    if (stored.version < this.version) batch.unshift(...this.recent.lost(stored, this.version));
     this.version = stored.version;
     this.task = batch.reduce<Task>((task, { event }) => applyEvent(task, event), stored.task);
     const snapshot = withSnapshot ? encodeTask(this.task) : undefined;

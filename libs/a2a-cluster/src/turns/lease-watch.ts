@@ -3,15 +3,18 @@ import type { LeaseStore } from '../leases/lease-store.js';
 import type { Poller } from '../streams/poller.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { isTerminal } from '../tasks/task-states.js';
-import type { VersionedTaskStore } from '../tasks/task-store.js';
+import type { TaskPosition, VersionedTaskStore } from '../tasks/task-store.js';
 import type { RunningTurns } from './running-turns.js';
 import type { TurnExecution } from './turn-execution.js';
 
 /**
- * Learns between two heartbeats that a turn of this replica is to be canceled, or is no longer this replica's: at a
- * wake-up for its task, and at every poll in case the wake-up was lost.
+ * Learns between two heartbeats that a turn of this replica is to be canceled, is no longer this replica's, or that its
+ * task is gone: at a wake-up for its task, and at every poll in case the wake-up was lost.
  */
 export class LeaseWatch {
+  /** Whether a look at the leases tells of tasks that are gone too. */
+  private readonly leasesKnowTasks: boolean;
+
   constructor(
     private readonly running: RunningTurns,
     private readonly tasks: VersionedTaskStore,
@@ -20,6 +23,7 @@ export class LeaseWatch {
     stream: TaskEventStream,
     poller: Poller,
   ) {
+    this.leasesKnowTasks = heartbeat !== undefined && leases.sharesTransactions(tasks);
     stream.onWakeup((taskNos) => {
       const woken = taskNos && new Set(taskNos);
       const concerned = [...running].filter(({ loop }) => !woken || (loop?.key && woken.has(loop.key.taskNo)));
@@ -34,16 +38,39 @@ export class LeaseWatch {
   }
 
   private async look(turns: TurnExecution[]): Promise<void> {
-    if (this.heartbeat) {
-      const generations = turns.flatMap(({ lease }) => (lease ? [lease.generation] : []));
-      if (generations.length === 0) return;
-      this.heartbeat.report(generations, await this.leases.inspect(generations));
-      return;
+    await Promise.all([this.lookAtLeases(turns), this.leasesKnowTasks ? undefined : this.lookAtTasks(turns)]);
+  }
+
+  private async lookAtLeases(turns: TurnExecution[]): Promise<void> {
+    if (!this.heartbeat) return;
+    const generations = turns.flatMap(({ lease }) => (lease ? [lease.generation] : []));
+    if (generations.length === 0) return;
+    this.heartbeat.report(generations, await this.leases.inspect(generations));
+  }
+
+  /**
+   * Without leases the task itself is all there is to see: a cancel from elsewhere shows as its end. Leases that are kept
+   * in another place outlive a task that was deleted.
+   */
+  private async lookAtTasks(turns: TurnExecution[]): Promise<void> {
+    const stored = turns.flatMap((turn) => {
+      const key = turn.loop?.key;
+      return key ? [{ turn, taskNo: key.taskNo, version: key.version }] : [];
+    });
+    if (stored.length === 0) return;
+    const positions = await this.tasks.positions(stored.map(({ taskNo }) => taskNo));
+    for (const { turn, taskNo, version } of stored) {
+      const position = positions.get(taskNo);
+      if (!position) turn.onLost('the task was deleted');
+      else if (!this.heartbeat && (await this.hasEnded(taskNo, position, version))) turn.onLost('the task has ended');
     }
-    // Without leases the task itself is all there is to see: a cancel from elsewhere shows as its end.
-    for (const turn of turns) {
-      const stored = turn.loop?.key && (await this.tasks.findByNo(turn.loop.key.taskNo));
-      if (stored && isTerminal(stored.task.status?.state ?? 0)) turn.onLost('the task has ended');
-    }
+  }
+
+  /** A store that does not say is asked for the task, where somebody else has written to it. */
+  private async hasEnded(taskNo: number, position: TaskPosition, known: number): Promise<boolean> {
+    if (position.ended !== undefined) return position.ended;
+    if (position.version === known) return false;
+    const stored = await this.tasks.findByNo(taskNo);
+    return isTerminal(stored?.task.status?.state ?? 0);
   }
 }
