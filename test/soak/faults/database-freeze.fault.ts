@@ -7,7 +7,10 @@ export const databaseFreeze: Fault = {
   draw: (random) => ({ forMs: random.between(TIMES.ttl + 300, TIMES.ttl + 2_000), form: '' }),
   async apply({ database }, { forMs }) {
     await database.freeze();
-    await pause(forMs);
-    await database.thaw();
+    try {
+      await pause(forMs);
+    } finally {
+      await database.thaw();
+    }
   },
 };
