@@ -2,14 +2,17 @@ import type { Administrator } from '../cluster/administrator.js';
 import type { Random } from '../random.js';
 import { type Fault, pause } from './fault.js';
 
-/** Settings of a role that end statements, transactions or sessions, and values that are tight, in ms. */
-const LIMITS: readonly { readonly setting: string; readonly least: number; readonly most: number }[] = [
-  { setting: 'statement_timeout', least: 10, most: 150 },
-  { setting: 'lock_timeout', least: 5, most: 100 },
-  { setting: 'idle_in_transaction_session_timeout', least: 5, most: 100 },
-  { setting: 'idle_session_timeout', least: 50, most: 600 },
-  { setting: 'transaction_timeout', least: 10, most: 150 },
+/** Settings of a role that end statements, transactions or sessions. */
+const SETTINGS = [
+  'statement_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+  'idle_session_timeout',
+  'transaction_timeout',
 ];
+
+/** The tightest ends nearly everything, the widest what is slow: 1 to 256 ms, small ones as often as large ones. */
+const EXPONENTS = 8;
 
 /** The replicas may have fewer sessions than they had, or just as many. In percent. */
 const SESSIONS = 'sessions';
@@ -21,8 +24,7 @@ const drawForm = (random: Random): string => {
     const percent = random.between(LEAST_PERCENT, MOST_PERCENT);
     return `${SESSIONS} ${percent} % ${random.pick(['kept', 'ended'])}`;
   }
-  const { setting, least, most } = random.pick(LIMITS);
-  return `${setting} ${random.between(least, most)}`;
+  return `${random.pick(SETTINGS)} ${2 ** random.between(0, EXPONENTS)}`;
 };
 
 /**
