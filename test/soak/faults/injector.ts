@@ -33,7 +33,7 @@ export class Injector {
 
   private queue(planned: PlannedFault): void {
     const names = queuesOf(faultOf(planned.kind), planned);
-    const before = Promise.all(names.map((name) => this.queues.get(name)));
+    const before = Promise.all(names.map((name) => this.queues.get(name) ?? Promise.resolve()));
     const played = before.then(() => this.apply(planned)).catch(this.onError);
     for (const name of names) this.queues.set(name, played);
   }
