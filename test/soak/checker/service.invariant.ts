@@ -70,11 +70,10 @@ function blamed(history: History): Violation[] {
   return history.calls.flatMap((call): Violation[] => {
     const { request, end, events } = call;
     if (end?.how !== 'broken' || events.length > 0 || !INTERNAL.test(end.error ?? '')) return [];
-    const done = doneOf(history, call, end.at);
-    if (done === undefined) return [];
     const excuses = [...outages, ...disturbancesAt(request.replica)];
     const excused = excuses.some(({ from, to }) => from <= end.at && to >= request.at);
-    if (excused) return [];
+    const done = excused ? undefined : doneOf(history, call, end.at);
+    if (done === undefined) return [];
     const { taskId } = done;
     const text = `${describe(call)}: it was answered by an internal error, ${done.what}`;
     return [{ invariant: 'service', ...(taskId !== undefined && { taskId }), text }];

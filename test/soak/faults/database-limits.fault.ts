@@ -2,7 +2,7 @@ import type { Administrator } from '../cluster/administrator.js';
 import type { Random } from '../random.js';
 import { type Fault, pause } from './fault.js';
 
-/** Settings of a role that end statements, transactions or sessions. */
+/** Settings of a role that end statements, transactions or sessions. The run's own PostgreSQL is new enough for all. */
 const SETTINGS = [
   'statement_timeout',
   'lock_timeout',

@@ -18,6 +18,5 @@ export const databaseStallTerminate: Fault = {
     } finally {
       await database.thaw();
     }
-    await replica.ready();
   },
 };
