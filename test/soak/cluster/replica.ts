@@ -88,13 +88,17 @@ export class Replica {
       const leftMs = until + this.lagMs - performance.now();
       if (leftMs > 0) timer = setTimeout(look, leftMs);
       else {
-        this.crashes.push(`replica ${this.name} had not ended ${END_MS} ms after ${signal}`);
+        this.crashes.push(`replica ${this.name} had not ended ${END_MS} ms after ${signal}: ${this.lastWords}`);
         child.kill('SIGKILL');
       }
     };
     timer = setTimeout(look, END_MS);
     await ended;
     clearTimeout(timer);
+  }
+
+  private get lastWords(): string {
+    return this.output.slice(-8).join(' | ');
   }
 
   tell(message: ToReplica): void {
@@ -162,8 +166,7 @@ export class Replica {
     const { name, agent, policy } = this.settings;
     this.recorder.write({ kind: 'process', replica: name, agent, policy, pid, phase: 'ended' });
     const inOrder = signal === 'SIGKILL' || (this.expected && code === 0);
-    if (!inOrder)
-      this.crashes.push(`replica ${name} ended with ${signal ?? code}: ${this.output.slice(-8).join(' | ')}`);
+    if (!inOrder) this.crashes.push(`replica ${name} ended with ${signal ?? code}: ${this.lastWords}`);
     this.expected = false;
     if (!this.stopped) void this.start();
   }
