@@ -64,6 +64,12 @@ function takeOverSignals(): void {
   }
 }
 
+/** Whatever goes wrong in here: the run's processes and its database are not left behind. */
+process.on('uncaughtException', (error) => {
+  complain(error.stack ?? error.message);
+  void cleanUp().then(() => process.exit(1));
+});
+
 takeOverSignals();
 let options: ChaosOptions | undefined;
 try {

@@ -20,7 +20,9 @@ export class Recorder {
     return (this.calls += 1);
   }
 
+  /** Nothing, once it is closed: users of a run that was interrupted go on for a moment. */
   write(line: Untimed): void {
+    if (this.file.writableEnded) return;
     this.file.write(`${JSON.stringify({ ...line, at: now() })}\n`);
   }
 

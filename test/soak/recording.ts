@@ -92,8 +92,32 @@ export interface OutageLine extends At {
   readonly to: number;
 }
 
+/** How many sessions each replica had with the database: written down while a table was locked. */
+export interface SessionsLine extends At {
+  readonly kind: 'sessions';
+  readonly sessions: Readonly<Record<string, number>>;
+}
+
+/** A replica was asked, after a fault of the database, until it did its work again; without `to` it was not seen to. */
+export interface ServiceLine extends At {
+  readonly kind: 'service';
+  readonly replica: string;
+  readonly from: number;
+  readonly to?: number;
+}
+
 export type Line =
-  RequestLine | AnswerLine | EventLine | EndLine | PushLine | FaultLine | ProcessLine | LagLine | OutageLine;
+  | RequestLine
+  | AnswerLine
+  | EventLine
+  | EndLine
+  | PushLine
+  | FaultLine
+  | ProcessLine
+  | LagLine
+  | OutageLine
+  | SessionsLine
+  | ServiceLine;
 
 /** What a line is before it gets its time. */
 export type Untimed<L extends Line = Line> = L extends Line ? Omit<L, 'at'> : never;

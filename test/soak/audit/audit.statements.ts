@@ -14,6 +14,9 @@ export const AUDIT_STATEMENTS: readonly string[] = [
      before jsonb,
      after jsonb
    )`,
+  // The triggers run as whoever writes: the replicas' role.
+  'GRANT USAGE ON SCHEMA chaos TO PUBLIC',
+  'GRANT INSERT ON chaos.audit TO PUBLIC',
   `CREATE FUNCTION chaos.lease(l a2a_task_leases) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
      SELECT jsonb_build_object('generation', (l).generation, 'holder', (l).holder, 'attempt', (l).attempt,
        'kind', (l).kind, 'turnId', (l).turn_id, 'admittedVersion', (l).admitted_version, 'agent', (l).agent,

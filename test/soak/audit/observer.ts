@@ -1,4 +1,5 @@
-import pg from 'pg';
+import type pg from 'pg';
+import { connect, inSession } from '../cluster/database-session.js';
 import type { Dump } from '../dump.js';
 import { now, type Recorder } from '../recorder.js';
 import * as sql from './audit.statements.js';
@@ -6,8 +7,6 @@ import * as sql from './audit.statements.js';
 /** How often the database is asked whether it is there, and how late an answer is worth a line, in ms. */
 const PROBE_MS = 100;
 const LATE_MS = 100;
-
-const CONNECT_TRIES = 200;
 
 /** How much is still going on. */
 export interface Unquiet {
@@ -29,7 +28,7 @@ export class Observer {
 
   /** Once the tables are there, and before any client comes. */
   async install(): Promise<void> {
-    await this.with(async (client) => {
+    await inSession(this.url, async (client) => {
       for (const statement of sql.AUDIT_STATEMENTS) await client.query(statement);
     });
   }
@@ -76,26 +75,14 @@ export class Observer {
     await this.probing;
   }
 
-  /** Ends sessions of a replica: all of them, or those that listen for wake-ups. Returns how many there were. */
-  async terminate(replica: string, which: 'all' | 'listening'): Promise<number> {
-    const { rows } = await this.with((client) =>
-      client.query<{ ended: boolean }>(
-        `SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity
-          WHERE application_name = $1 AND pid <> pg_backend_pid()${which === 'all' ? '' : " AND (query ILIKE 'LISTEN%' OR query ILIKE '%pg_notify%')"}`,
-        [`replica ${replica}`],
-      ),
-    );
-    return rows.length;
-  }
-
   async unquiet(): Promise<Unquiet> {
-    const { rows } = await this.with((client) => client.query<Unquiet>(sql.UNQUIET));
+    const { rows } = await inSession(this.url, (client) => client.query<Unquiet>(sql.UNQUIET));
     return rows[0] ?? { leases: 0, running: 0, behind: 0 };
   }
 
   /** All of it, as it stands at one moment. */
   dump(): Promise<Dump> {
-    return this.with(async (client) => {
+    return inSession(this.url, async (client) => {
       await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
       const read = async <R extends object>(text: string): Promise<R[]> => (await client.query<R>(text)).rows;
       return {
@@ -110,33 +97,4 @@ export class Observer {
       };
     });
   }
-
-  /** Waits for the database where that is away. */
-  private async with<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
-    const client = await connectEventually(this.url);
-    try {
-      return await work(client);
-    } finally {
-      await client.end().catch(() => undefined);
-    }
-  }
-}
-
-async function connectEventually(url: string): Promise<pg.Client> {
-  for (let left = CONNECT_TRIES; ; left -= 1) {
-    try {
-      return await connect(url);
-    } catch (error) {
-      if (left === 0) throw error;
-      await new Promise((resolve) => setTimeout(resolve, PROBE_MS));
-    }
-  }
-}
-
-async function connect(url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url, application_name: 'chaos observer' });
-  // A session that breaks is noticed by the next question.
-  client.on('error', () => undefined);
-  await client.connect();
-  return client;
 }

@@ -7,12 +7,21 @@ import { type History, historyOf, type Times } from './history.js';
 import { leases } from './leases.invariant.js';
 import { logs } from './log.invariant.js';
 import { push } from './push.invariant.js';
+import { service } from './service.invariant.js';
 import { streams } from './streams.invariant.js';
 import { turns } from './turns.invariant.js';
 import type { Violation } from './violation.js';
 
 const INVARIANTS: readonly ((history: History) => Violation[])[] = [
-  ...[turns, leases, logs, streams, ends, effects, acknowledged, push],
+  turns,
+  leases,
+  logs,
+  streams,
+  ends,
+  effects,
+  acknowledged,
+  push,
+  service,
 ];
 
 /** All promises that a run has broken, by what clients saw and by what the database holds. Reads nothing else. */

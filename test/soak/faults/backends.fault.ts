@@ -4,7 +4,7 @@ import { type Fault, target } from './fault.js';
 export const backends: Fault = {
   ...{ kind: 'backends', weight: 3, hits: 'replica' },
   draw: () => ({ forMs: 0, form: '' }),
-  async apply({ observer }, planned) {
-    await observer.terminate(target(planned), 'all');
+  async apply({ administrator }, planned) {
+    await administrator.endSessions(target(planned));
   },
 };

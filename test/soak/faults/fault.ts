@@ -1,15 +1,17 @@
-import type { Observer } from '../audit/observer.js';
+import type { Administrator } from '../cluster/administrator.js';
 import type { Cluster } from '../cluster/cluster.js';
 import type { DatabaseServer } from '../cluster/database-server.js';
 import type { Random } from '../random.js';
+import type { Recorder } from '../recorder.js';
 import type { FaultClients } from '../workload/fault-clients.js';
 
 /** What a fault can lay hands on. */
 export interface Stage {
   readonly cluster: Cluster;
   readonly database: DatabaseServer;
-  readonly observer: Observer;
+  readonly administrator: Administrator;
   readonly clients: FaultClients;
+  readonly recorder: Recorder;
 }
 
 /** A fault with all that chance decides about it, decided. */
@@ -33,11 +35,19 @@ export interface Fault {
   readonly kind: string;
   /** How often it comes, beside the others. */
   readonly weight: number;
-  /** Whom it hits: any replica, one that is behind a proxy, the database, or clients. */
-  readonly hits: 'replica' | 'network' | 'database' | 'clients';
+  /** Whom it hits: any replica, one that is behind a proxy, the database, that and a replica, or clients. */
+  readonly hits: 'replica' | 'network' | 'database' | 'database and replica' | 'clients';
   draw(random: Random): Draw;
-  /** Does it and heals it again. */
-  apply(stage: Stage, planned: PlannedFault): Promise<void>;
+  /** Does it and heals it again, whatever happens meanwhile. What it has to say of that goes into the recording. */
+  apply(stage: Stage, planned: PlannedFault): Promise<string | void>;
+}
+
+/** The queues in which it waits for the faults before it: it is played when all of them have been healed. */
+export function queuesOf({ hits }: Fault, { number, replica = '' }: PlannedFault): string[] {
+  if (hits === 'database') return ['database'];
+  if (hits === 'database and replica') return ['database', replica];
+  // What clients do waits for nobody: it is about a replica that may well be down.
+  return [hits === 'clients' ? `clients ${number}` : replica];
 }
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

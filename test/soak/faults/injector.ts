@@ -1,5 +1,4 @@
-import type { Recorder } from '../recorder.js';
-import type { PlannedFault, Stage } from './fault.js';
+import { type PlannedFault, queuesOf, type Stage } from './fault.js';
 import { faultOf } from './schedule.js';
 
 /** Plays a schedule: each fault at its time, or as soon as the one before it on the same replica is healed. */
@@ -12,7 +11,6 @@ export class Injector {
 
   constructor(
     private readonly stage: Stage,
-    private readonly recorder: Recorder,
     private readonly onError: (error: unknown) => void,
   ) {}
 
@@ -34,24 +32,26 @@ export class Injector {
   }
 
   private queue(planned: PlannedFault): void {
-    const { hits } = faultOf(planned.kind);
-    // What clients do waits for nobody: it is about a replica that may well be down.
-    const name = hits === 'database' ? 'database' : hits === 'clients' ? `clients ${planned.number}` : planned.replica!;
-    const before = this.queues.get(name) ?? Promise.resolve();
+    const names = queuesOf(faultOf(planned.kind), planned);
+    const before = Promise.all(names.map((name) => this.queues.get(name) ?? Promise.resolve()));
     const played = before.then(() => this.apply(planned)).catch(this.onError);
-    this.queues.set(name, played);
+    for (const name of names) this.queues.set(name, played);
   }
 
   private async apply(planned: PlannedFault): Promise<void> {
     if (this.stopped) return;
+    const { clients, recorder } = this.stage;
     const { number, kind, replica, forMs, form } = planned;
     const about = { kind: 'fault', number, fault: kind, ...(replica !== undefined && { replica }) } as const;
-    this.recorder.write({ ...about, phase: 'begins', detail: `${form} ${forMs}` });
+    recorder.write({ ...about, phase: 'begins', detail: `${form} ${forMs}` });
     this.played[kind] = (this.played[kind] ?? 0) + 1;
+    let said: string | void = undefined;
     try {
-      await faultOf(kind).apply(this.stage, planned);
+      said = await faultOf(kind).apply(this.stage, planned);
     } finally {
-      this.recorder.write({ ...about, phase: 'ends' });
+      recorder.write({ ...about, phase: 'ends', ...(said && { detail: said }) });
     }
+    // Before the next one of the database: what does not recover from this one is not to be healed by that.
+    if (faultOf(kind).hits.startsWith('database')) await clients.askAll();
   }
 }

@@ -3,7 +3,12 @@ import { Random } from '../random.js';
 import { backends } from './backends.fault.js';
 import { clock } from './clock.fault.js';
 import { databaseFreeze } from './database-freeze.fault.js';
+import { databaseLimits } from './database-limits.fault.js';
+import { databaseLocks } from './database-locks.fault.js';
+import { databaseReadOnly } from './database-read-only.fault.js';
 import { databaseRestart } from './database-restart.fault.js';
+import { databaseStallTerminate } from './database-stall-terminate.fault.js';
+import { databaseStall } from './database-stall.fault.js';
 import type { Fault, PlannedFault } from './fault.js';
 import { freeze } from './freeze.fault.js';
 import { kill } from './kill.fault.js';
@@ -14,8 +19,27 @@ import { terminate } from './terminate.fault.js';
 import { wakeups } from './wakeups.fault.js';
 
 export const FAULTS: readonly Fault[] = [
-  ...[kill, terminate, freeze, backends, wakeups, databaseRestart, databaseFreeze],
-  ...[delay, blackHole, halfOpen, cut, clock, slowSubscriber, vanishingSubscriber, lethalRequest, blockingRequest],
+  kill,
+  terminate,
+  freeze,
+  backends,
+  wakeups,
+  databaseRestart,
+  databaseFreeze,
+  databaseStall,
+  databaseStallTerminate,
+  databaseReadOnly,
+  databaseLocks,
+  databaseLimits,
+  delay,
+  blackHole,
+  halfOpen,
+  cut,
+  clock,
+  slowSubscriber,
+  vanishingSubscriber,
+  lethalRequest,
+  blockingRequest,
 ];
 
 /** Between two faults, in ms, for four replicas: 4.75 s on average, so that half an hour has more than 300. */

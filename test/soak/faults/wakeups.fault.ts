@@ -4,7 +4,7 @@ import { type Fault, target } from './fault.js';
 export const wakeups: Fault = {
   ...{ kind: 'wakeups', weight: 3, hits: 'replica' },
   draw: () => ({ forMs: 0, form: '' }),
-  async apply({ observer }, planned) {
-    await observer.terminate(target(planned), 'listening');
+  async apply({ administrator }, planned) {
+    await administrator.endSessions(target(planned), 'listening');
   },
 };

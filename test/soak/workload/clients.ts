@@ -46,6 +46,10 @@ export class Clients {
     return found.agent;
   }
 
+  get replicas(): string[] {
+    return [...new Set(this.made.map(({ client }) => client.where.replica))];
+  }
+
   get agents(): string[] {
     return [...new Set(this.made.map(({ agent }) => agent))];
   }

@@ -20,11 +20,15 @@ export class PushReceivers {
   private constructor(
     private readonly server: Server,
     private readonly recorder: Recorder,
+    private readonly url: string,
   ) {}
 
   static async start(recorder: Recorder): Promise<PushReceivers> {
     const server = createServer();
-    const receivers = new PushReceivers(server, recorder);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const receivers = new PushReceivers(server, recorder, `http://127.0.0.1:${port}`);
     server.on('request', (request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -41,8 +45,6 @@ export class PushReceivers {
         else answer(status);
       });
     });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
     return receivers;
   }
 
@@ -51,8 +53,7 @@ export class PushReceivers {
     const id = randomUUID();
     const manners: readonly Manner[] = ['well', 'well', 'well', 'slow', 'refuses now and then'];
     this.manners.set(id, { manner: random.pick(manners), posts: 0 });
-    const { port } = this.server.address() as AddressInfo;
-    return { tenant: '', id, taskId, url: `http://127.0.0.1:${port}/${id}`, token: '', authentication: undefined };
+    return { tenant: '', id, taskId, url: `${this.url}/${id}`, token: '', authentication: undefined };
   }
 
   async close(): Promise<void> {
