@@ -10,6 +10,7 @@ const TABLES = {
   tasks: '"a2a_tasks"',
   events: '"a2a_task_events"',
   leases: '"a2a_task_leases"',
+  replicas: '"a2a_replicas"',
   pushConfigs: '"a2a_push_configs"',
   receipts: '"a2a_message_receipts"',
   effects: '"a2a_task_effects"',

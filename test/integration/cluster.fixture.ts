@@ -12,6 +12,7 @@ import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.err
 import { Heartbeat, type LeaseTimes } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
 import { LeaseEntity } from '../../libs/a2a-cluster/src/leases/lease.entity.js';
+import { ReplicaEntity } from '../../libs/a2a-cluster/src/leases/replica.entity.js';
 import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';
 import { PushConfigEntity } from '../../libs/a2a-cluster/src/push/push-config.entity.js';
 import { AbandonedTaskSweeper } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
@@ -70,12 +71,13 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     tasks: sqlName(dataSource, TaskEntity),
     events: sqlName(dataSource, TaskEventEntity),
     leases: sqlName(dataSource, LeaseEntity),
+    replicas: sqlName(dataSource, ReplicaEntity),
     pushConfigs: sqlName(dataSource, PushConfigEntity),
     receipts: sqlName(dataSource, MessageReceiptEntity),
     effects: sqlName(dataSource, EffectEntity),
   };
   const holderId = `replica-${randomUUID().slice(0, 8)}`;
-  const leases = new TypeOrmLeaseStore(database, tables, agent, TIMEOUT_MS);
+  const leases = new TypeOrmLeaseStore(database, tables, agent);
   const tasks = new TypeOrmTaskStore(database, tables, agent, scopeResolver(resolveUserScope));
   const poller = new Poller(20);
   const stream = new TypeOrmTaskEventStream(database, tasks, poller, {
@@ -238,7 +240,8 @@ export function useCluster(options: TestDataSourceOptions = {}) {
     replicas.clear();
     // What a test left on purpose is not for the next one's sweepers.
     await db.query(
-      'TRUNCATE a2a_task_leases, a2a_task_events, a2a_task_effects, a2a_message_receipts, a2a_push_configs, a2a_tasks',
+      'TRUNCATE a2a_task_leases, a2a_replicas, a2a_task_events, a2a_task_effects, a2a_message_receipts, ' +
+        'a2a_push_configs, a2a_tasks',
     );
   });
 
