@@ -133,7 +133,7 @@ describe('Heartbeats beside everything else', () => {
   });
 
   it('I6 negative control: leases that all follow their holder keep the abandoned turn WORKING for good', async () => {
-    const guard = withoutGuard(['SET follows_holder = false', 'SET follows_holder = true']);
+    const guard = withoutGuard(['SET follows_holder = false,', 'SET follows_holder = true,']);
     const { given, swept } = await abandonedBesideALiveOne(guard.database);
     guard.expectGone();
     expect(swept).toMatchObject({ claimed: 0 });

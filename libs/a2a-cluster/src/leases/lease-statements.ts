@@ -79,13 +79,14 @@ export const lookStatement = ({ leases }: LeaseTables): string => `
 
 /**
  * I6: leases of this replica that it does not know of (the answer of a claim was lost), or has given up, follow it no
- * longer: they run out at their own time, whatever else it renews. What was acquired later than nine tenths of the TTL
- * before the renewal may still be on its way to it.
+ * longer: they run out now, or at their own time where that is later, whatever else it renews. What was acquired later than
+ * nine tenths of the TTL before the renewal may still be on its way to it.
  * $1 holder, $2 generations that it holds, $3 time of the renewal that was asked for with them, $4 a tenth of the ttl.
  */
 export const disownStatement = ({ leases }: LeaseTables): string => `
   UPDATE ${leases} AS l
-     SET follows_holder = false
+     SET follows_holder = false, expires_at = greatest(l.expires_at, clock_timestamp()),
+         renewed_at = to_timestamp($3::double precision)
     FROM (SELECT o.generation
             FROM ${leases} AS o
            WHERE o.holder = $1 AND o.follows_holder
