@@ -85,7 +85,7 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: LEASE_STORE,
         from: 'let [row] = await connection.query(this.renewSql, [holder, ttlMs], leftMs());',
-        to: `let [row] = await connection.query(this.renewSql, [holder, ttlMs], leftMs());
+        to: `let [row] = await connection.query(this.renewSql, [holder, ttlMs], timeoutMs);
         this.known ??= new Map();
         const look = 'SELECT generation, to_json(l) AS row FROM a2a_task_leases AS l WHERE generation = ANY($1::bigint[])';
         for (const { generation, row } of await connection.query(look, [generations], leftMs()))
