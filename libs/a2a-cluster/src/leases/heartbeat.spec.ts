@@ -147,15 +147,18 @@ describe('Heartbeat', () => {
   it.each([
     ['at all', silent],
     ['in the time that they are given', hanging],
-  ])('O33 renewals that are not answered %s: the same, with three of them under way at most', async (_name, renewal) => {
-    const { turn } = hold(1);
-    leases.renewal = renewal;
-    heartbeat.start();
-    await jest.advanceTimersByTimeAsync(TTL_MS);
-    expect(turn.lost).toHaveLength(1);
-    expect(turn.lost[0]!.at).toBeLessThan(TTL_MS + performance.now());
-    if (renewal === hanging) expect(leases.mostUnderWay).toBe(3);
-  });
+  ])(
+    'O33 renewals that are not answered %s: the same, with three of them under way at most',
+    async (_name, renewal) => {
+      const { turn } = hold(1);
+      leases.renewal = renewal;
+      heartbeat.start();
+      await jest.advanceTimersByTimeAsync(TTL_MS);
+      expect(turn.lost).toHaveLength(1);
+      expect(turn.lost[0]!.at).toBeLessThan(TTL_MS + performance.now());
+      if (renewal === hanging) expect(leases.mostUnderWay).toBe(3);
+    },
+  );
 
   it('O33 one failed renewal alone: nothing happens but an early second try', async () => {
     await started();
@@ -289,7 +292,9 @@ describe('Heartbeat', () => {
     const { turn, lease } = hold(1);
     await jest.advanceTimersByTimeAsync(TTL_MS * 0.1);
     leases.renewal = (generations) =>
-      new Promise((resolve) => setTimeout(() => setImmediate(() => void held(generations).then(resolve)), TTL_MS * 0.8 + 1));
+      new Promise((resolve) =>
+        setTimeout(() => setImmediate(() => void held(generations).then(resolve)), TTL_MS * 0.8 + 1),
+      );
     const renewing = heartbeat.runOnce();
     await jest.advanceTimersByTimeAsync(TTL_MS * 0.8 - 1);
     return { turn, lease, renewing };
