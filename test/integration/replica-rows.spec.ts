@@ -131,6 +131,29 @@ describe('A replica that renews one row', () => {
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
   });
 
+  it('I3 a turn that has outlived its lease’s own time is busy, and its effects and transactions are permitted', async () => {
+    const [a, b] = [cluster.replica(), cluster.replica()];
+    const { scope, turn, taskNo } = await a.working();
+    await a.heartbeat.runOnce();
+    await cluster.db.query("UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'");
+    expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ expired: false });
+    expect(await b.admit(scope)).toMatchObject({ outcome: 'busy' });
+    expect(await b.tasks.requestCancel(scope, b.leaseRequest('cancel'))).toMatchObject({ outcome: 'requested' });
+    await cluster.db.query('UPDATE a2a_task_leases SET cancel_requested_at = NULL');
+    expect(await turn.effect('charge', { replay: 'never' }, () => 'done')).toBe('done');
+    expect(await turn.transaction(() => Promise.resolve('done'))).toBe('done');
+    await expireLeases(cluster.db, taskNo);
+    expect(await b.admit(scope)).toMatchObject({ outcome: 'abandoned' });
+  });
+
+  it('I3 a lease that does not follow its holder is not renewed by it: it is lost, and the turn is told', async () => {
+    const a = cluster.replica();
+    const { turn } = await a.working();
+    await cluster.db.query('UPDATE a2a_task_leases SET follows_holder = false');
+    await a.heartbeat.runOnce();
+    expect(turn.signal.aborted).toBe(true);
+  });
+
   it('I6 a claim whose answer was lost runs out at its time though its holder goes on with others', async () => {
     const [dead, a] = [cluster.replica(), cluster.replica()];
     const lost = await dead.working();
@@ -199,7 +222,7 @@ describe('A replica that renews one row', () => {
   });
 
   it('B10 a table of leases that somebody has locked holds up the look only: what was live is held', async () => {
-    const a = cluster.replica({ times: { heartbeatIntervalMs: 250, ttlMs: 1_000 } });
+    const a = cluster.replica({ times: { heartbeatIntervalMs: 1_500, ttlMs: 6_000 } });
     const { turn, generation } = await a.working();
     await a.heartbeat.runOnce();
     const lock = await holdLock(cluster.db, 'LOCK TABLE a2a_task_leases IN ACCESS EXCLUSIVE MODE');
@@ -213,7 +236,7 @@ describe('A replica that renews one row', () => {
   });
 
   it('B10 but where the row had run out meanwhile the look is needed', async () => {
-    const a = cluster.replica({ times: { heartbeatIntervalMs: 250, ttlMs: 1_000 } });
+    const a = cluster.replica({ times: { heartbeatIntervalMs: 1_500, ttlMs: 6_000 } });
     const { turn } = await a.working();
     await a.heartbeat.runOnce();
     await expireLeases(cluster.db);

@@ -62,9 +62,10 @@ export interface A2AClusterOptions {
   /** Whether parts in media types that the card does not name are refused. Default: false, as in the SDK. */
   validateInputModes?: boolean;
   /**
-   * How leases are kept. `ttlMs` bounds how long a dead replica's task seems alive; a third of it is the longest
-   * heartbeat interval, so that two renewals may fail. Defaults: 30 000 and 120 000, the long side of what job queues
-   * use, since a false alarm costs a task. `false`: no leases and no sweeper, for a single replica.
+   * How leases are kept. `ttlMs` bounds how long a dead replica's task seems alive. In `heartbeatIntervalMs`, at most a third
+   * of it, five renewals are sent at the least, and at any interval one every twentieth of `ttlMs`: a database that does
+   * not answer for 0.8 `ttlMs` loses no lease. Defaults: 30 000 and 120 000, the long side of what job queues use, since a
+   * false alarm costs a task. `false`: no leases and no sweeper, for a single replica.
    */
   leases?: Partial<LeaseTimes> | false;
   /**
