@@ -146,6 +146,27 @@ describe('Replicas and their network', () => {
     expect(await log(id)).toEqual(stored);
   });
 
+  it('C20 a network that is silent for three quarters of the TTL: the turn goes on, and nobody claims it', async () => {
+    // The default ratio. At 0.6 TTL the renewals of old came too late, at 0.8 those of now do not.
+    const d = await cluster.add('D', { DATABASE_URL: proxy.url, A2A_HEARTBEAT_MS: TTL_MS / 4 });
+    const watcher = Recording.send(cluster.b.client, 'ask go on?');
+    const { id } = await watcher.task();
+    await watcher.finished();
+    const sender = Recording.send(d.client, `stream ${(3 * TTL_MS) / 100} 100`, { taskId: id });
+    await sender.task();
+    const { generation } = (await eventually(() => cluster.lease(id)))!;
+    await proxy.partition();
+    await new Promise((resolve) => setTimeout(resolve, TTL_MS * 0.75)); // the outage itself
+    await proxy.heal();
+    await eventually(async () => ((await msLeft(id)) ?? 0) > TTL_MS / 2, { timeoutMs: LOAD_MS });
+    expect((await cluster.lease(id))!.generation).toBe(generation);
+    await sender.finished();
+    const stored = await log(id);
+    expectEnded(stored, 'COMPLETED');
+    expectFollowed(await sender.finished(), stored);
+    await cluster.kill('D');
+  });
+
   it('O34 a release of A that arrives after B has acquired leaves B’s lease alone', async () => {
     const { a, b, c } = cluster;
     const { id } = await send(b.client, 'ask go on?');
@@ -255,8 +276,9 @@ describe('Replicas and their network', () => {
   /** How long the lease still holds, by the database's clock. */
   async function msLeft(taskId: string): Promise<number | undefined> {
     const [row] = await cluster.database.query<{ left: number }>(
-      `SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 * 1000 AS left
-         FROM a2a_task_leases JOIN a2a_tasks USING (task_no) WHERE task_id = $1`,
+      `SELECT extract(epoch FROM greatest(l.expires_at, r.expires_at) - clock_timestamp())::float8 * 1000 AS left
+         FROM a2a_task_leases AS l JOIN a2a_tasks USING (task_no) LEFT JOIN a2a_replicas AS r USING (holder)
+        WHERE task_id = $1`,
       [taskId],
     );
     return row?.left;

@@ -22,7 +22,7 @@ const BEFORE = {
 /** The guards of a fenced transaction, taken away: the look at the lease's row, and the server's limits. */
 const WITHOUT_FENCE: [string, string][] = [
   [
-    'SELECT generation, cancel_requested_at IS NOT NULL AS canceled[^]*AND expires_at > clock_timestamp\\(\\) FOR KEY SHARE',
+    'SELECT generation, cancel_requested_at IS NOT NULL AS canceled[^]*> clock_timestamp\\(\\) FOR KEY SHARE',
     'SELECT $2::bigint AS generation, false AS canceled WHERE $1::bigint > 0',
   ],
   ['^SET LOCAL lock_timeout.*', 'SELECT 1'],

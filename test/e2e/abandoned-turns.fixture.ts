@@ -60,6 +60,19 @@ export class Leases {
     expect(rows).toHaveLength(taskIds.length);
   }
 
+  /** Whoever has claimed the lease of this task has died, and was not heard of. */
+  async expire(taskId: string): Promise<void> {
+    await this.fixture.database.query(
+      `WITH l AS (
+         UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'
+          WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)
+         RETURNING holder
+       )
+       UPDATE a2a_replicas AS r SET expires_at = clock_timestamp() - interval '1 second' FROM l WHERE r.holder = l.holder`,
+      [taskId],
+    );
+  }
+
   /** What was to be waited for has passed. */
   async due(taskId: string): Promise<void> {
     await this.fixture.database.query(

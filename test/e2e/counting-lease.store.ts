@@ -44,6 +44,10 @@ export class CountingLeaseStore extends LeaseStore {
     return Promise.resolve([]);
   }
 
+  override begin(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
   override async release(generation: number): Promise<boolean> {
     this.calls.release += 1;
     await this.dataSource.query('DELETE FROM a2a_task_leases WHERE generation = $1', [generation]);

@@ -137,7 +137,7 @@ describe('A hand-over', () => {
     await a.close();
     const [id] = (await taskIds()).filter((one) => !known.includes(one));
     await sender;
-    expect(await leases.find(id!)).toMatchObject({ holder: null, attempt: 1 });
+    expect(await leases.find(id!)).toMatchObject({ holder: null, attempt: 0 });
     finish.resolve();
     await within(refused.promise, 5_000, 'the end of the action is refused').catch(() => undefined);
     expect(await sweep(b)).toMatchObject({ failed: 1, reExecuted: 0 });
@@ -212,7 +212,7 @@ describe('A hand-over', () => {
     await sweep(b);
     await eventually(() => agent.runs.length === 2);
     await b.close();
-    expect(await leases.find(id)).toMatchObject({ holder: null, attempt: 2, expired: true });
+    expect(await leases.find(id)).toMatchObject({ holder: null, attempt: 1, expired: true });
     await sweep(c);
     expect(stateName(await ended(await c.client(), id))).toBe('COMPLETED');
     expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2, 2]);

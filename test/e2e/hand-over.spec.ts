@@ -68,7 +68,7 @@ describe.each(TRANSPORTS)('A replica that shuts down under a policy that runs tu
     await a.close();
     expect(await reason.promise).toBeInstanceOf(ReplicaShutdownError);
     const handed = (await leases.find(id))!;
-    expect(handed).toMatchObject({ holder: null, attempt: 1, expired: true, turnId: before.turnId });
+    expect(handed).toMatchObject({ holder: null, attempt: 0, expired: true, turnId: before.turnId });
     expect(handed.generation).toBeGreaterThan(before.generation);
     expect(stateName(await getTask(atB, id))).toBe('SUBMITTED');
     expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1, postponed: 0 });
@@ -105,7 +105,7 @@ describe.each(TRANSPORTS)('A replica that shuts down under a policy that runs tu
     const atB = await b.client({ transport });
     const begun = await getTask(atB, id!);
     expect([stateName(begun), historyOf(begun)]).toEqual(['SUBMITTED', ['hello']]);
-    expect(await leases.find(id!)).toMatchObject({ holder: null, attempt: 1, expired: true });
+    expect(await leases.find(id!)).toMatchObject({ holder: null, attempt: 0, expired: true });
     expect(await within(answer, 5_000, 'the sender is told')).toBeInstanceOf(Error);
     expect(await sweep(b)).toMatchObject({ reExecuted: 1 });
     const task = await ended(atB, id!);
@@ -133,7 +133,7 @@ describe('A hand-over', () => {
     ] as const) {
       const count = agent.runs.length;
       await from.close();
-      expect(await leases.find(id)).toMatchObject({ holder: null, attempt: 1, expired: true });
+      expect(await leases.find(id)).toMatchObject({ holder: null, attempt: 0, expired: true });
       expect(await sweep(to)).toMatchObject({ claimed: 1, reExecuted: 1 });
       await eventually(() => agent.runs.length === count + 1);
     }

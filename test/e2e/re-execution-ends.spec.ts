@@ -1,5 +1,6 @@
+import { jest } from '@jest/globals';
 import { Module, Scope } from '@nestjs/common';
-import { RECOVERY_METADATA_KEY, type TurnExecutor } from 'nestjs-a2a-cluster';
+import { LeaseStore, RECOVERY_METADATA_KEY, type TurnExecutor } from 'nestjs-a2a-cluster';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import { cancel, errorName, getTask, send } from '../helpers/client.js';
 import { stateName } from '../helpers/recording.js';
@@ -17,7 +18,7 @@ import {
   reExecuting,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture } from './agent-app.fixture.js';
+import { type AgentApp, AgentAppFixture } from './agent-app.fixture.js';
 import {
   agentMessage,
   artifactOf,
@@ -144,7 +145,7 @@ describe('The executor of a later attempt', () => {
 });
 
 describe('O35 attempts', () => {
-  test('rise at the claim; once they are used up the task is FAILED and says so', async () => {
+  test('rise when a run begins; once they are used up the task is FAILED and says so', async () => {
     const agent = agentByAttempt(hangsAfterWorking, hangsAfterWorking, hangsAfterWorking, hangsAfterWorking);
     const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ maxAttempts: 3 }) });
     const atA = await a.client();
@@ -212,6 +213,96 @@ describe('O35 attempts', () => {
     await leases.abandon(id);
     expect(await sweep(b)).toMatchObject({ failed: 1 });
     expect(stateName(await getTask(atA, id))).toBe('FAILED');
+  });
+});
+
+describe('B12 attempts', () => {
+  const reset = (): Error => Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+  const storeOf = (app: AgentApp): LeaseStore => app.nest.get(LeaseStore, { strict: false });
+
+  afterEach(() => jest.restoreAllMocks());
+
+  /** A turn whose replica died in its first run, where two are allowed. */
+  async function abandonedOnce() {
+    const agent = agentByAttempt(hangsAfterWorking, (context, bus) => completed(bus, context));
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ maxAttempts: 2 }) });
+    const { id } = await begin(await a.client(), 'hello');
+    await eventually(async () => stateName(await getTask(await a.client(), id)) === 'WORKING');
+    await leases.abandon(id);
+    return { agent, a, b, id };
+  }
+
+  test('are not used up by claims whose answer was lost: the turn still runs', async () => {
+    const { agent, b, id } = await abandonedOnce();
+    const store = storeOf(b);
+    const claim = store.claim.bind(store);
+    const claims = jest.spyOn(store, 'claim').mockImplementation(async (request) => {
+      if ((await claim(request)).length > 0) throw reset();
+      return [];
+    });
+    for (let lost = 0; lost < 3; lost += 1) {
+      await expect(sweep(b)).rejects.toThrow('ECONNRESET');
+      await leases.expire(id);
+    }
+    claims.mockRestore();
+    expect(await leases.find(id)).toMatchObject({ attempt: 1 });
+    expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1 });
+    expect(stateName(await ended(await b.client(), id))).toBe('COMPLETED');
+    expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2]);
+  });
+
+  test('nor by replicas that die between their claim and the run; FAILED counts the runs that began', async () => {
+    const { agent, b, id } = await abandonedOnce();
+    for (const holder of ['one', 'two', 'three']) {
+      expect(await storeOf(b).claim({ holder, ttlMs: 60_000, limit: 1 })).toMatchObject([{ attempt: 2 }]);
+      await leases.expire(id);
+    }
+    agent.runs.length = 0;
+    jest.spyOn(storeOf(b), 'begin').mockRejectedValue(new Error('a defect'));
+    expect(await sweep(b)).toMatchObject({ claimed: 1, errors: 1 });
+    expect(await leases.find(id)).toMatchObject({ attempt: 1 });
+    jest.restoreAllMocks();
+    await fixture.database.query('UPDATE a2a_task_leases SET attempt = 2');
+    await leases.expire(id);
+    expect(await sweep(b)).toMatchObject({ claimed: 1, failed: 1 });
+    const { status } = await getTask(await b.client(), id);
+    expect(textOf(status?.message)).toContain('It was run 2 times');
+    expect(agent.runs).toEqual([]);
+  });
+
+  test('are counted once, however often the answer to that is lost', async () => {
+    const { agent, b, id } = await abandonedOnce();
+    const store = storeOf(b);
+    const real = store.begin.bind(store);
+    let lost = 0;
+    const counting = jest.spyOn(store, 'begin').mockImplementation(async (generation) => {
+      const counted = await real(generation);
+      if ((lost += 1) <= 3) throw reset();
+      return counted;
+    });
+    agent.runs.length = 0;
+    expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1 });
+    expect(stateName(await ended(await b.client(), id))).toBe('COMPLETED');
+    expect([agent.runs.map(({ attempt }) => attempt), counting.mock.calls.length]).toEqual([[2], 4]);
+  });
+
+  test('a run whose lease is gone when it is to be counted does not begin', async () => {
+    const { agent, b, id } = await abandonedOnce();
+    const store = storeOf(b);
+    const real = store.begin.bind(store);
+    jest.spyOn(store, 'begin').mockImplementation(async (generation) => {
+      await leases.abandon(id);
+      await store.claim({ holder: 'another', ttlMs: 60_000, limit: 1 });
+      return real(generation);
+    });
+    agent.runs.length = 0;
+    expect(await sweep(b)).toMatchObject({ claimed: 1, lost: 1 });
+    expect(agent.runs).toEqual([]);
+    expect(await leases.find(id)).toMatchObject({ holder: 'another', attempt: 1 });
+    jest.restoreAllMocks();
+    await leases.expire(id);
+    await sweep(b);
+    expect(stateName(await ended(await b.client(), id))).toBe('COMPLETED');
   });
 });
 

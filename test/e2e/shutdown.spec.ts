@@ -128,7 +128,7 @@ describe.each(TRANSPORTS)('A replica that shuts down, over %s', (transport) => {
     await started.promise;
     const closing = app.close();
     const renewed = async (): Promise<string> =>
-      (await fixture.database.query<{ at: string }>('SELECT renewed_at::text AS at FROM a2a_task_leases'))[0]!.at;
+      (await fixture.database.query<{ at: string }>('SELECT max(renewed_at)::text AS at FROM a2a_replicas'))[0]!.at;
     const before = await renewed();
     await eventually(async () => (await renewed()) !== before);
     over.resolve();

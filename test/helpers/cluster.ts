@@ -111,11 +111,16 @@ export class TestCluster {
     await process.kill('SIGKILL');
   }
 
-  /** Holder, generation and expiry of the lease on a task; undefined where there is none. */
+  /**
+   * Holder, generation and expiry of the lease on a task, which lives as long as its holder's row; undefined where there is
+   * none.
+   */
   async lease(taskId: string): Promise<Lease | undefined> {
     const [row] = await this.database.query<{ holder: string; generation: string; expiresAt: Date; renewedAt: Date }>(
-      `SELECT l.holder, l.generation, l.expires_at AS "expiresAt", l.renewed_at AS "renewedAt"
-         FROM a2a_task_leases AS l JOIN a2a_tasks AS t USING (task_no) WHERE t.task_id = $1`,
+      `SELECT l.holder, l.generation, greatest(l.expires_at, r.expires_at) AS "expiresAt",
+              greatest(l.renewed_at, r.renewed_at) AS "renewedAt"
+         FROM a2a_task_leases AS l JOIN a2a_tasks AS t USING (task_no) LEFT JOIN a2a_replicas AS r USING (holder)
+        WHERE t.task_id = $1`,
       [taskId],
     );
     return row && { ...row, pid: Number(row.holder.split(':').at(-2)) };

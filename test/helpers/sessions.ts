@@ -10,6 +10,7 @@ const TABLES = {
   tasks: '"a2a_tasks"',
   events: '"a2a_task_events"',
   leases: '"a2a_task_leases"',
+  replicas: '"a2a_replicas"',
   pushConfigs: '"a2a_push_configs"',
   receipts: '"a2a_message_receipts"',
   effects: '"a2a_task_effects"',
@@ -56,7 +57,17 @@ export function lockTask(database: TestDatabase, taskId: string): Promise<RowLoc
   return lock(database, 'SELECT 1 FROM a2a_tasks WHERE task_id = $1 FOR UPDATE', taskId);
 }
 
-/** Locks the lease of a task: no renewal and no release of it gets through, and no claim sees it. Commits pass. */
+/** Locks the row of the replica that runs a task: none of its renewals gets through, and no claim sees it. */
+export function lockHolder(database: TestDatabase, taskId: string): Promise<RowLock> {
+  return lock(
+    database,
+    'SELECT 1 FROM a2a_replicas AS r JOIN a2a_task_leases AS l USING (holder) JOIN a2a_tasks AS t USING (task_no) ' +
+      'WHERE t.task_id = $1 FOR NO KEY UPDATE OF r',
+    taskId,
+  );
+}
+
+/** Locks the lease of a task: no release of it gets through, and no claim sees it. Commits and renewals pass. */
 export function lockLease(database: TestDatabase, taskId: string): Promise<RowLock> {
   return lock(
     database,

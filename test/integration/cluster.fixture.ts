@@ -9,9 +9,11 @@ import { EffectEntity } from '../../libs/a2a-cluster/src/effects/effect.entity.j
 import { FencedTransactions } from '../../libs/a2a-cluster/src/effects/fenced-transactions.js';
 import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/effects/typeorm-effect-store.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
-import { Heartbeat, type LeaseTimes } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
+import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
+import type { LeaseTimes } from '../../libs/a2a-cluster/src/leases/lease-times.js';
 import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
 import { LeaseEntity } from '../../libs/a2a-cluster/src/leases/lease.entity.js';
+import { ReplicaEntity } from '../../libs/a2a-cluster/src/leases/replica.entity.js';
 import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';
 import { PushConfigEntity } from '../../libs/a2a-cluster/src/push/push-config.entity.js';
 import { AbandonedTaskSweeper } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
@@ -75,12 +77,13 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     tasks: sqlName(dataSource, TaskEntity),
     events: sqlName(dataSource, TaskEventEntity),
     leases: sqlName(dataSource, LeaseEntity),
+    replicas: sqlName(dataSource, ReplicaEntity),
     pushConfigs: sqlName(dataSource, PushConfigEntity),
     receipts: sqlName(dataSource, MessageReceiptEntity),
     effects: sqlName(dataSource, EffectEntity),
   };
   const holderId = `replica-${randomUUID().slice(0, 8)}`;
-  const leases = new TypeOrmLeaseStore(database, tables, agent, TIMEOUT_MS);
+  const leases = new TypeOrmLeaseStore(database, tables, agent);
   const tasks = new TypeOrmTaskStore(database, tables, agent, scopeResolver(resolveUserScope));
   const poller = new Poller(20);
   const stream = new TypeOrmTaskEventStream(database, tasks, poller, {
@@ -246,7 +249,8 @@ export function useCluster(options: TestDataSourceOptions = {}) {
     databases.clear();
     // What a test left on purpose is not for the next one's sweepers.
     await db.query(
-      'TRUNCATE a2a_task_leases, a2a_task_events, a2a_task_effects, a2a_message_receipts, a2a_push_configs, a2a_tasks',
+      'TRUNCATE a2a_task_leases, a2a_replicas, a2a_task_events, a2a_task_effects, a2a_message_receipts, ' +
+        'a2a_push_configs, a2a_tasks',
     );
   });
 

@@ -32,10 +32,17 @@ describe.each(PAIRS)('The contract of recovery and effects: %s', (pair) => {
     return { scope, request, taskNo: made.taskNo, generation: made.generation! };
   }
 
-  it('O35 each claim from a holder is an attempt, and says what was there', async () => {
+  /** Claims it, and begins a run under the claim. */
+  async function run(scope: Scope, holder: string): Promise<ClaimedLease> {
+    const claimed = (await claim(scope, holder))!;
+    expect(await stores.leases.begin(claimed.generation)).toBe(true);
+    return claimed;
+  }
+
+  it('O35 each run that begins is an attempt, and a claim says what was there', async () => {
     const { scope, request } = await abandoned();
     for (const attempt of [2, 3]) {
-      expect(await claim(scope, `holder ${attempt}`)).toMatchObject({
+      expect(await run(scope, `holder ${attempt}`)).toMatchObject({
         ...{ attempt, turnId: request.turnId, lastHolder: attempt === 2 ? 'A' : 'holder 2', request: '{}' },
       });
       expect(await claim(scope)).toBeUndefined();
@@ -43,16 +50,48 @@ describe.each(PAIRS)('The contract of recovery and effects: %s', (pair) => {
     }
   });
 
-  it('O35 a lease that is handed over is claimed at once, and by that makes no new attempt', async () => {
+  it('B12 a claim is no attempt, however often the lease is claimed', async () => {
+    const { scope } = await abandoned();
+    for (const holder of ['B', 'C', 'D', 'E']) {
+      expect(await claim(scope, holder)).toMatchObject({ attempt: 2 });
+      await stores.expire(scope);
+    }
+  });
+
+  it('B12 a run is counted once, and only under the claim that it begins under', async () => {
+    const { leases } = stores;
+    const { scope, generation } = await abandoned();
+    const first = await run(scope, 'B');
+    expect(await leases.begin(first.generation)).toBe(true); // its answer was lost
+    expect(await leases.begin(generation)).toBe(false);
+    await stores.expire(scope);
+    const second = (await claim(scope, 'C'))!;
+    expect(second.attempt).toBe(3);
+    expect(await leases.begin(first.generation)).toBe(false);
+    await leases.release(second.generation);
+    expect(await leases.begin(second.generation)).toBe(false);
+  });
+
+  it('O35 a run that is handed over goes on at once, in the same attempt', async () => {
     const { leases } = stores;
     const { scope } = await abandoned();
-    const first = (await claim(scope, 'B'))!;
+    const first = await run(scope, 'B');
     expect(await leases.handOver(first.generation, 0)).toBe(true);
-    const next = (await claim(scope, 'C'))!;
+    const next = await run(scope, 'C');
     expect(next).toMatchObject({ attempt: 2, lastHolder: null, turnId: first.turnId, admittedVersion: 0 });
     expect(next.generation).toBeGreaterThan(first.generation);
     await stores.expire(scope);
     expect(await claim(scope, 'D')).toMatchObject({ attempt: 3, lastHolder: 'C' });
+  });
+
+  it('B12 a claim that is handed over, as one that waits for its backoff, changes no attempt', async () => {
+    const { leases } = stores;
+    const { scope } = await abandoned();
+    for (const holder of ['B', 'C', 'D']) {
+      const claimed = (await claim(scope, holder))!;
+      expect(claimed.attempt).toBe(2);
+      expect(await leases.handOver(claimed.generation, 0)).toBe(true);
+    }
   });
 
   it('I3 who has handed a lease over holds nothing any more', async () => {
@@ -97,6 +136,24 @@ describe.each(PAIRS)('The contract of recovery and effects: %s', (pair) => {
     expect(await claim(scope)).toBeUndefined();
   });
 
+  it('B12 also where its run was counted already, and then did not take place', async () => {
+    const { scope } = await abandoned();
+    const first = await run(scope, 'B');
+    expect(await stores.leases.putBack(first, 0)).toBe(true);
+    expect(await claim(scope)).toEqual({ ...first, generation: expect.any(Number) as number });
+  });
+
+  it('I6 it runs out at its time though the holder that it is put back to goes on with another', async () => {
+    const { tasks, leases } = stores;
+    const { scope } = await abandoned();
+    const other = (await begin(tasks, newScope(), WORKING, lease('A'))).generation!;
+    const claimed = (await claim(scope))!;
+    expect(await leases.renew('A', [other], 60_000)).toHaveLength(1);
+    expect(await leases.putBack(claimed, 0)).toBe(true);
+    expect(await leases.renew('A', [other], 60_000)).toHaveLength(1);
+    expect(await claim(scope)).toMatchObject({ lastHolder: 'A' });
+  });
+
   it('O35 the same for one that waited for a replica', async () => {
     const { leases } = stores;
     const { scope } = await abandoned();
@@ -111,14 +168,16 @@ describe.each(PAIRS)('The contract of recovery and effects: %s', (pair) => {
     const { tasks, leases } = stores;
     const { scope } = await abandoned();
     expect(await claim(scope, 'B', 2)).toBeUndefined();
-    expect(await claim(scope, 'B', 1)).toMatchObject({ attempt: 2 });
+    const last = (await claim(scope, 'B', 1))!;
+    expect(last.attempt).toBe(2);
+    expect(await leases.begin(last.generation)).toBe(true);
     await stores.expire(scope);
     const [cancel, toCancel] = [await abandoned('cancel'), await abandoned()];
     await tasks.requestCancel(toCancel.scope, lease('B', 'cancel'));
     expect(await claim(cancel.scope, 'B', 2)).toMatchObject({ kind: 'cancel' });
     expect(await claim(toCancel.scope, 'B', 2)).toMatchObject({ cancelRequested: true });
-    // Handed over in its second attempt: it has not been run more than twice, and goes on.
-    const handed = (await claim(scope, 'C'))!;
+    // Handed over in its third attempt: it has not been run more than twice, and goes on.
+    const handed = await run(scope, 'C');
     expect(handed.attempt).toBe(3);
     await leases.handOver(handed.generation, 0);
     expect(await claim(scope, 'D', 3)).toBeUndefined();
@@ -135,7 +194,7 @@ describe.each(PAIRS)('The contract of recovery and effects: %s', (pair) => {
 
   async function nextAttempt(of: EffectTurn & { scope: Scope }) {
     await stores.expire(of.scope);
-    const { generation, attempt } = (await claim(of.scope))!;
+    const { generation, attempt } = await run(of.scope, 'B');
     return { ...of, generation, attempt };
   }
 

@@ -31,6 +31,7 @@ export async function claimFrom(cluster: Cluster, { scope, taskNo }: RunningTurn
 /** The same, and the turn begins once more there. */
 export async function nextAttempt(cluster: Cluster, running: RunningTurn, by?: Replica): Promise<RunningTurn> {
   const claim = await claimFrom(cluster, running, by);
+  await claim.by.leases.begin(claim.claimed.generation);
   return runningTurn(running.scope, await claim.by.resumeTurn(claim.by.claimOf(claim.claimed)));
 }
 

@@ -207,7 +207,7 @@ describe('Commits whose answer was lost', () => {
     turn.loop!.add(taskEvent(scope));
     expect(isLost(await turn.flush().catch((error: unknown) => error))).toBe(true);
     const { taskNo } = (await b.tasks.find(scope))!;
-    expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ holder: b.holderId, attempt: 2 });
+    expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ holder: b.holderId, attempt: 1 });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING']);
   });
 

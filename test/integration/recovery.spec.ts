@@ -143,12 +143,12 @@ describe('Recovery of abandoned turns', () => {
     const { taskNo, scope } = await dead.working();
     await expireLeases(cluster.db, taskNo);
     await dying.leases.claim({ holder: dying.holderId, ttlMs: 60_000, limit: 10 });
-    expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ holder: dying.holderId, attempt: 2, expired: false });
+    expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ holder: dying.holderId, attempt: 1, expired: false });
     expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 0 });
     expect(await sweepExpired()).toMatchObject({ claimed: 1, failed: 1 });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
     expect((await dead.tasks.find(scope))?.task.status?.message?.metadata).toMatchObject({
-      [RECOVERY_METADATA_KEY]: { lastHolder: dying.holderId, attempts: 2 },
+      [RECOVERY_METADATA_KEY]: { lastHolder: dying.holderId, attempts: 1 },
     });
   });
 

@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { runsOutAt } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
 import { decodeEvent } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import type { TestDatabase } from '../helpers/database.js';
 import { eventually } from '../helpers/wait.js';
@@ -14,6 +15,7 @@ export interface TaskColumns {
 export interface LeaseColumns {
   generation: number;
   holder: string | null;
+  followsHolder: boolean;
   attempt: number;
   kind: string;
   admittedVersion: number;
@@ -46,19 +48,28 @@ export async function logOf(db: TestDatabase, taskNo: number): Promise<string[]>
 /** The task's lease; undefined where it has none. */
 export async function leaseRow(db: TestDatabase, taskNo: number): Promise<LeaseColumns | undefined> {
   const [row] = await db.query<LeaseColumns & { generation: string }>(
-    `SELECT generation, holder, attempt, kind, admitted_version AS "admittedVersion",
-            expires_at <= clock_timestamp() AS expired, cancel_requested_at IS NOT NULL AS "cancelRequested"
-       FROM a2a_task_leases WHERE task_no = $1`,
+    `SELECT generation, holder, follows_holder AS "followsHolder", attempt, kind, admitted_version AS "admittedVersion",
+            ${runsOutAt('a2a_replicas', 'l')} <= clock_timestamp() AS expired,
+            cancel_requested_at IS NOT NULL AS "cancelRequested"
+       FROM a2a_task_leases AS l WHERE task_no = $1`,
     [taskNo],
   );
   return row && { ...row, generation: Number(row.generation) };
 }
 
-/** As if the holders of these tasks had sent no heartbeat for a whole TTL; without tasks: of all. */
+/**
+ * As if the holders of these tasks had sent no heartbeat for a whole TTL; without tasks: of all. What else such a holder has
+ * lives on by its own time.
+ */
 export async function expireLeases(db: TestDatabase, ...taskNos: number[]): Promise<void> {
   await db.query(
-    `UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'
-      WHERE cardinality($1::bigint[]) = 0 OR task_no = ANY($1::bigint[])`,
+    `WITH l AS (
+       UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'
+        WHERE cardinality($1::bigint[]) = 0 OR task_no = ANY($1::bigint[])
+       RETURNING holder
+     )
+     UPDATE a2a_replicas SET expires_at = clock_timestamp() - interval '1 second'
+      WHERE cardinality($1::bigint[]) = 0 OR holder IN (SELECT holder FROM l)`,
     [taskNos],
   );
 }

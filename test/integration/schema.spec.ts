@@ -8,6 +8,7 @@ import { COMPLETED, message, status } from './events.fixture.js';
 const TABLES = [
   'a2a_message_receipts',
   'a2a_push_configs',
+  'a2a_replicas',
   'a2a_task_effects',
   'a2a_task_events',
   'a2a_task_leases',
@@ -80,18 +81,18 @@ describe.each(cases)('The library’s tables %s', (_name, { schema, prefix, opti
     expect(sequences.filter((it) => it.cache_size !== '1' || it.cycle)).toEqual([]);
   });
 
-  it('leave room on the pages of the leases, and no index that a renewal would have to change', async () => {
-    const [leases] = await db.query(
+  it('leave room on the pages of the replicas, and no index that a renewal would have to change', async () => {
+    const [replicas] = await db.query(
       'SELECT reloptions FROM pg_class WHERE relname = $1 AND relnamespace = $2::regnamespace',
-      [`${prefix}a2a_task_leases`, `"${schema}"`],
+      [`${prefix}a2a_replicas`, `"${schema}"`],
     );
-    expect(leases).toEqual({ reloptions: ['fillfactor=50'] });
+    expect(replicas).toEqual({ reloptions: ['fillfactor=10'] });
     const indexed = await db.query<{ column: string }>(
       `SELECT a.attname AS column FROM pg_index JOIN pg_attribute AS a ON a.attrelid = indexrelid
         WHERE indrelid = format('%I.%I', $1::text, $2::text)::regclass ORDER BY 1`,
-      [schema, `${prefix}a2a_task_leases`],
+      [schema, `${prefix}a2a_replicas`],
     );
-    expect(indexed.map(({ column }) => column)).toEqual(['generation', 'task_no']);
+    expect(indexed.map(({ column }) => column)).toEqual(['holder']);
   });
 
   it('keep every time with its zone', async () => {

@@ -4,7 +4,7 @@ import type { Client, Pool } from 'pg';
 import { newScope, useCluster } from './cluster.fixture.js';
 import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import { artifact, COMPLETED, INPUT_REQUIRED, message, status, taskEvent, taskOf, WORKING } from './events.fixture.js';
-import { expireLeases } from './rows.fixture.js';
+import { expireLeases, leaseRow } from './rows.fixture.js';
 
 describe('What a turn costs in statements', () => {
   const cluster = useCluster();
@@ -80,16 +80,18 @@ describe('What a turn costs in statements', () => {
     expect(statements).toEqual([expect.stringContaining('DELETE FROM "a2a_task_leases"')]);
   });
 
-  it.each([1, 100])('I6 a renewal round of %s leases is one round trip', async (leases) => {
+  it.each([1, 100])('I6 B11 a renewal of %s leases is an update of one row, and a look at them', async (leases) => {
     const a = cluster.replica();
-    await Promise.all(Array.from({ length: leases }, () => a.working()));
-    await a.heartbeat.runOnce(); // opens its connection
+    const running = await Promise.all(Array.from({ length: leases }, () => a.working()));
+    await a.heartbeat.runOnce(); // opens its connection, and makes its row
     expect(a.heartbeat.generations).toHaveLength(leases);
     await expireLeases(cluster.db);
     const statements = await statementsOf(() => a.heartbeat.runOnce());
-    expect(statements).toEqual([expect.stringMatching(/^UPDATE "a2a_task_leases"\s+SET expires_at/)]);
-    const expired = await cluster.db.query('SELECT FROM a2a_task_leases WHERE expires_at <= clock_timestamp()');
-    expect(expired).toEqual([]);
+    expect(statements).toEqual([
+      expect.stringMatching(/^UPDATE "a2a_replicas" AS r\s+SET/),
+      expect.stringMatching(/^SELECT n.generation, l.generation IS NULL AS lost/),
+    ]);
+    for (const { taskNo } of running) expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ expired: false });
   });
 
   it('I7 messages that come together are looked up together, and each gets its own answer', async () => {

@@ -25,6 +25,7 @@ const TABLES = {
   tasks: 'a2a_tasks',
   events: 'a2a_task_events',
   leases: 'a2a_task_leases',
+  replicas: 'a2a_replicas',
   pushConfigs: 'a2a_push_configs',
   receipts: 'a2a_message_receipts',
   effects: 'a2a_task_effects',
@@ -69,7 +70,7 @@ export class StorePairs {
     const database = this.closed(new ClusterDatabase(this.dataSource!, { maxTimeoutMs: 5_000 }));
     const stored = new TypeOrmTaskStore(database, TABLES, 'default', scopeResolver(resolveUserScope));
     if (pair === SHARING) {
-      const leases = this.closed(new TypeOrmLeaseStore(database, TABLES, 'default', 5_000));
+      const leases = this.closed(new TypeOrmLeaseStore(database, TABLES, 'default'));
       const effects = new TypeOrmEffectStore(database, TABLES, true);
       return { tasks: stored, leases, effects, expire: (scope) => this.expireRow(scope) };
     }
@@ -89,8 +90,12 @@ export class StorePairs {
 
   private async expireRow({ taskId }: TaskScope): Promise<void> {
     await this.database!.query(
-      `UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'
-        WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
+      `WITH l AS (
+         UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'
+          WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)
+         RETURNING holder
+       )
+       UPDATE a2a_replicas AS r SET expires_at = clock_timestamp() - interval '1 second' FROM l WHERE r.holder = l.holder`,
       [taskId],
     );
   }

@@ -83,12 +83,13 @@ describe('Sweepers on several replicas', () => {
    */
   async function renewalBetweenLookAndClaim(withRecheck: boolean) {
     const faults = withoutGuard(
-      ['WITH abandoned AS', 'WITH gate AS MATERIALIZED (SELECT pg_advisory_xact_lock(31)), abandoned AS'],
-      ['WHERE agent = $1 AND', 'WHERE (SELECT count(*) FROM gate) = 1 AND agent = $1 AND'],
-      ...(withRecheck ? [] : [[CLAIM, ''] as const]),
+      ['WITH gone AS', 'WITH gate AS MATERIALIZED (SELECT pg_advisory_xact_lock(31)), gone AS'],
+      ['WHERE h.expires_at <=', 'WHERE (SELECT count(*) FROM gate) = 1 AND h.expires_at <='],
+      ...(withRecheck ? [] : [['FOR SHARE SKIP LOCKED', ''] as const]),
     );
     const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
     const { taskNo, generation } = await a.working();
+    await a.heartbeat.runOnce();
     await expireLeases(cluster.db, taskNo);
     const hold = await holdLock(cluster.db, 'SELECT pg_advisory_xact_lock(31)');
     const sweeping = b.sweeper.runOnce();
@@ -107,18 +108,19 @@ describe('Sweepers on several replicas', () => {
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING']);
   });
 
-  it('O31 negative control: a claim that does not lock and re-check the row takes a live lease', async () => {
+  it('O31 negative control: a claim that does not lock and re-check the holder’s row takes a live lease', async () => {
     const { taskNo, swept } = await renewalBetweenLookAndClaim(false);
     expect(swept).toMatchObject({ claimed: 1, failed: 1 });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
   });
 
-  it('O31 a renewal that is not committed yet is not waited for: the claim passes its row by', async () => {
+  it('O31 a renewal that is not committed yet is not waited for: the claim passes its leases by', async () => {
     const [a, b] = [cluster.replica(), cluster.replica()];
-    const [renewing, dead] = [await a.working(), await a.working()];
+    const [renewing, dead] = [await a.working(), await cluster.replica().working()];
+    await a.heartbeat.runOnce();
     await expireLeases(cluster.db);
-    const renewal = `UPDATE a2a_task_leases SET expires_at = clock_timestamp() + interval '1 minute' WHERE task_no = $1`;
-    const hold = await holdLock(cluster.db, renewal, [renewing.taskNo]);
+    const renewal = `UPDATE a2a_replicas SET expires_at = clock_timestamp() + interval '1 minute' WHERE holder = $1`;
+    const hold = await holdLock(cluster.db, renewal, [a.holderId]);
     expect(await b.sweeper.runOnce()).toMatchObject({ claimed: 1, failed: 1 });
     await hold.release();
     expect(await logOf(cluster.db, renewing.taskNo)).toEqual(['task WORKING']);

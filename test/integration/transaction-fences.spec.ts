@@ -12,7 +12,7 @@ import { claimFrom, effectRows, errorOf, nextAttempt } from './effects.fixture.j
 import { connectionReset, type DatabaseFactory, interceptable, Pause, withoutGuard } from './faults.fixture.js';
 import { expireLeases, holdLock, leaseRow, logOf, untilBlocked } from './rows.fixture.js';
 
-const FENCE = /expires_at > clock_timestamp\(\) FOR KEY SHARE\s*$/;
+const FENCE = /> clock_timestamp\(\) FOR KEY SHARE\s*$/;
 const RECORD = /INSERT INTO "a2a_task_effects"/;
 /** How long a session may stand still inside of a transaction. */
 const BOUND_MS = 300;
@@ -81,7 +81,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('I3 negative control: a look at the lease without a row lock, and the stale owner commits', async () => {
-    const guard = withoutGuard([FENCE, 'expires_at > clock_timestamp()']);
+    const guard = withoutGuard([FENCE, '> clock_timestamp()']);
     const { claimed } = await claimDuringATransaction(guard.database);
     guard.expectGone();
     expect(claimed).toBeDefined();
@@ -116,17 +116,17 @@ describe('Transactions and the lease', () => {
     expect(await booked(cluster.db)).toEqual(['b1']);
   });
 
-  it('O52 negative control: a fence that locks the lease for itself would stall the heartbeat', async () => {
-    const guard = withoutGuard([FENCE, 'expires_at > clock_timestamp() FOR SHARE']);
-    const a = cluster.replica({ database: guard.database });
-    const { turn } = await a.working();
-    let renewing: Promise<boolean> | undefined;
+  it('O52 negative control: a fence that locks the lease for itself would stall the cancel', async () => {
+    const guard = withoutGuard([FENCE, '> clock_timestamp() FOR SHARE']);
+    const [a, b] = [cluster.replica({ database: guard.database }), cluster.replica()];
+    const { scope, turn } = await a.working();
+    let canceling: Promise<unknown> | undefined;
     await turn.transaction(async () => {
-      renewing = a.heartbeat.runOnce();
+      canceling = b.tasks.requestCancel(scope, b.leaseRequest('cancel'));
       await untilBlocked(cluster.db);
     });
     guard.expectGone();
-    expect(await renewing).toBe(true);
+    expect(await canceling).toMatchObject({ outcome: 'requested' });
   });
 
   const places = ['before the fence', 'before the record', 'within the work', 'before COMMIT'] as const;

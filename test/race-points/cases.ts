@@ -77,6 +77,8 @@ const WAYS: Record<RacePoint, Way[]> = {
   'recovery-end.after': [['fails', recovery.abandonedTurn]],
   'postpone.before': [['runs again', recovery.abandonedTurn]],
   'postpone.after': [['runs again', recovery.abandonedTurn]],
+  'run-begin.before': [['runs again', recovery.abandonedTurn]],
+  'run-begin.after': [['runs again', recovery.abandonedTurn]],
   're-execution.before': [['runs again', recovery.abandonedTurn]],
   're-execution.after': [['runs again', recovery.abandonedTurn]],
   'put-back.before': [['fails', recovery.unreadableTask]],

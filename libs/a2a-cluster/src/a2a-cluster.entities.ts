@@ -2,9 +2,11 @@ import { CreateA2AClusterTables1796000000000 } from './database/migrations/17960
 import { IndexPushReceiversThatAreDue1797000000000 } from './database/migrations/1797000000000-index-push-receivers-that-are-due.js';
 import { IndexWhatIsPruned1798000000000 } from './database/migrations/1798000000000-index-what-is-pruned.js';
 import { FindTasksByTheirId1799000000000 } from './database/migrations/1799000000000-find-tasks-by-their-id.js';
+import { RenewOneRowPerReplica1800000000000 } from './database/migrations/1800000000000-renew-one-row-per-replica.js';
 import { IndexRunningTasks1802000000000 } from './database/migrations/1802000000000-index-running-tasks.js';
 import { EffectEntity } from './effects/effect.entity.js';
 import { LeaseEntity } from './leases/lease.entity.js';
+import { ReplicaEntity } from './leases/replica.entity.js';
 import { PushConfigEntity } from './push/push-config.entity.js';
 import { MessageReceiptEntity } from './tasks/message-receipt.entity.js';
 import { TaskEventEntity } from './tasks/task-event.entity.js';
@@ -15,6 +17,7 @@ export const A2A_CLUSTER_ENTITIES = [
   TaskEntity,
   TaskEventEntity,
   LeaseEntity,
+  ReplicaEntity,
   EffectEntity,
   MessageReceiptEntity,
   PushConfigEntity,
@@ -26,5 +29,6 @@ export const A2A_CLUSTER_MIGRATIONS = [
   IndexPushReceiversThatAreDue1797000000000,
   IndexWhatIsPruned1798000000000,
   FindTasksByTheirId1799000000000,
+  RenewOneRowPerReplica1800000000000,
   IndexRunningTasks1802000000000,
 ];

@@ -14,7 +14,7 @@ import { resolveGrpc, resolveLegacyCompat, resolveTransports } from './a2a-clust
 import { DEFAULT_CONNECTIONS } from './database/cluster-database.js';
 import { LEAST_CONNECTIONS } from './database/connection-queue.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
-import type { LeaseTimes } from './leases/heartbeat.js';
+import type { LeaseTimes } from './leases/lease-times.js';
 import type { AgentCardInput } from './protocol/agent-cards.js';
 import type { GuardInput } from './protocol/controllers.js';
 import type { GrpcOptions } from './protocol/grpc/grpc-options.js';
@@ -64,9 +64,10 @@ export interface A2AClusterOptions {
   /** Whether parts in media types that the card does not name are refused. Default: false, as in the SDK. */
   validateInputModes?: boolean;
   /**
-   * How leases are kept. `ttlMs` bounds how long a dead replica's task seems alive; a third of it is the longest
-   * heartbeat interval, so that two renewals may fail. Defaults: 30 000 and 120 000, the long side of what job queues
-   * use, since a false alarm costs a task. `false`: no leases and no sweeper, for a single replica.
+   * How leases are kept. `ttlMs` bounds how long a dead replica's task seems alive. In `heartbeatIntervalMs`, at most a third
+   * of it, five renewals are sent at the least, and at any interval one every twentieth of `ttlMs`: a database that does
+   * not answer for 0.8 `ttlMs` loses no lease. Defaults: 30 000 and 120 000, the long side of what job queues use, since a
+   * false alarm costs a task. `false`: no leases and no sweeper, for a single replica.
    */
   leases?: Partial<LeaseTimes> | false;
   /**

@@ -36,7 +36,7 @@ export function recoveryProviders(): Provider[] {
         { agentId }: StaticParts,
       ) => {
         if (!heartbeat || !sweeper) return null;
-        const reExecution = new ReExecution(runner, tasks, contextCodec, scopeResolver(ownerResolver));
+        const reExecution = new ReExecution(runner, tasks, leases, contextCodec, scopeResolver(ownerResolver));
         const recovery = new AbandonedTurnRecovery(
           ...([tasks, leases, effects, stream, heartbeat, reExecution, sweeper, agentId] as const),
         );

@@ -15,6 +15,7 @@ import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import { Heartbeat } from './leases/heartbeat.js';
 import { LeaseStore } from './leases/lease-store.js';
 import { LeaseEntity } from './leases/lease.entity.js';
+import { ReplicaEntity } from './leases/replica.entity.js';
 import { TypeOrmLeaseStore } from './leases/typeorm-lease-store.js';
 import { NoPushConfigStore } from './push/no-push-config-store.js';
 import { PushConfigStore } from './push/push-config-store.js';
@@ -39,12 +40,16 @@ import {
   MIN_STATEMENT_TIMEOUT_MS,
 } from './a2a-cluster.provide.js';
 
+/** For how long the row of a replica is kept that has left no lease: a day to look at it. */
+const REPLICAS_KEPT_MS = 24 * 3_600_000;
+
 /** Leases, tasks, streams and what keeps them: the database's, unless `extraProviders` replace them. */
 export function storeProviders(): Provider[] {
   const tables = ({ dataSource }: ClusterDatabase) => ({
     tasks: sqlName(dataSource, TaskEntity),
     events: sqlName(dataSource, TaskEventEntity),
     leases: sqlName(dataSource, LeaseEntity),
+    replicas: sqlName(dataSource, ReplicaEntity),
     pushConfigs: sqlName(dataSource, PushConfigEntity),
     receipts: sqlName(dataSource, MessageReceiptEntity),
     effects: sqlName(dataSource, EffectEntity),
@@ -52,14 +57,9 @@ export function storeProviders(): Provider[] {
   return [
     provide(
       LeaseStore,
-      (database: DatabaseAccess, { agentId }: StaticParts, { leases }: ResolvedOptions) =>
-        new TypeOrmLeaseStore(
-          database.require(),
-          tables(database.require()),
-          agentId,
-          leases ? leases.heartbeatIntervalMs : MIN_STATEMENT_TIMEOUT_MS,
-        ),
-      [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
+      (database: DatabaseAccess, { agentId }: StaticParts) =>
+        new TypeOrmLeaseStore(database.require(), tables(database.require()), agentId),
+      [DatabaseAccess, STATIC_OPTIONS],
     ),
     provide(
       VersionedTaskStore,
@@ -116,15 +116,17 @@ export function storeProviders(): Provider[] {
       (
         tasks: VersionedTaskStore,
         effects: EffectStore,
+        leases: LeaseStore,
         poller: Poller,
         { streams, turns, retention }: ResolvedOptions,
       ) =>
-        new Retention(tasks, effects, poller, {
+        new Retention(tasks, effects, leases, poller, {
           ...retention,
           eventsMs: streams.retentionMs,
           receiptsMs: turns.messageIdWindowMs,
+          replicasMs: REPLICAS_KEPT_MS,
         }),
-      [VersionedTaskStore, EffectStore, Poller, RESOLVED_OPTIONS],
+      [VersionedTaskStore, EffectStore, LeaseStore, Poller, RESOLVED_OPTIONS],
     ),
     provide(
       Heartbeat,

@@ -36,7 +36,7 @@ export const renewals: Workload = {
     const renew = async (held: number): Promise<number> => {
       const begun = performance.now();
       const renewed = await ours.leases.renew(SEED_HOLDER, generations.slice(0, held), TTL_MS);
-      if (renewed.length !== held) throw new Error(`${renewed.length} of ${held} leases were renewed`);
+      if (renewed?.length !== held) throw new Error(`${renewed?.length} of ${held} leases were renewed`);
       return performance.now() - begun;
     };
     const counter = new StatementCounter();

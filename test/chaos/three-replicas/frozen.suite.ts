@@ -1,7 +1,7 @@
 import { cancel, getTask, send } from '../../helpers/client.js';
 import { LOAD_MS, type Member, TIMES } from '../../helpers/cluster.js';
 import { Recording, stateName } from '../../helpers/recording.js';
-import { blockedBackend, lockLease, STATEMENTS, terminateBackends } from '../../helpers/sessions.js';
+import { blockedBackend, lockHolder, STATEMENTS, terminateBackends } from '../../helpers/sessions.js';
 import { expectEnded, expectFollowed, readLog, recoveryOf, type TaskLog } from '../../helpers/task-log.js';
 import { eventually } from '../../helpers/wait.js';
 import { cluster } from './cluster.js';
@@ -94,10 +94,12 @@ export const frozenReplicas = (): void =>
       const sender = Recording.send(a.client, 'work 60');
       const { id } = await sender.task();
       const before = (await cluster.lease(id))!;
-      const lock = await lockLease(cluster.database, id);
+      const lock = await lockHolder(cluster.database, id);
       try {
         await blockedBackend(cluster.database, STATEMENTS.renewal, 'A');
-        expect(await terminateBackends(cluster.database, { statements: [STATEMENTS.renewal], replica: 'A' })).toBe(1);
+        // It may have sent others beside the first one.
+        const ended = await terminateBackends(cluster.database, { statements: [STATEMENTS.renewal], replica: 'A' });
+        expect(ended).toBeGreaterThanOrEqual(1);
         await a.process.waitForLine(/Renewing 1 leases failed, trying again soon/);
       } finally {
         await lock.release();
@@ -115,8 +117,9 @@ export const frozenReplicas = (): void =>
     /** How long ago the lease was renewed, in ms by the database's clock. */
     async function ageOf(taskId: string): Promise<number> {
       const [row] = await cluster.database.query<{ age: number }>(
-        `SELECT extract(epoch FROM clock_timestamp() - renewed_at)::float8 * 1000 AS age
-         FROM a2a_task_leases JOIN a2a_tasks USING (task_no) WHERE task_id = $1`,
+        `SELECT extract(epoch FROM clock_timestamp() - greatest(l.renewed_at, r.renewed_at))::float8 * 1000 AS age
+         FROM a2a_task_leases AS l JOIN a2a_tasks USING (task_no) LEFT JOIN a2a_replicas AS r USING (holder)
+        WHERE task_id = $1`,
         [taskId],
       );
       return row?.age ?? 0;

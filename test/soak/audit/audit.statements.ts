@@ -17,11 +17,14 @@ export const AUDIT_STATEMENTS: readonly string[] = [
   // The triggers run as whoever writes: the replicas' role.
   'GRANT USAGE ON SCHEMA chaos TO PUBLIC',
   'GRANT INSERT ON chaos.audit TO PUBLIC',
-  `CREATE FUNCTION chaos.lease(l a2a_task_leases) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  // A lease runs out at its own time or, where that is later, at its holder's: a claim keeps the holder's row as it is.
+  `CREATE FUNCTION chaos.lease(l a2a_task_leases) RETURNS jsonb LANGUAGE sql STABLE AS $$
      SELECT jsonb_build_object('generation', (l).generation, 'holder', (l).holder, 'attempt', (l).attempt,
        'kind', (l).kind, 'turnId', (l).turn_id, 'admittedVersion', (l).admitted_version, 'agent', (l).agent,
-       'cancelRequested', (l).cancel_requested_at IS NOT NULL,
-       'expiresAt', extract(epoch FROM (l).expires_at) * 1000, 'renewedAt', extract(epoch FROM (l).renewed_at) * 1000)
+       'begun', (l).begun, 'claims', (l).claims, 'cancelRequested', (l).cancel_requested_at IS NOT NULL,
+       'expiresAt', extract(epoch FROM greatest((l).expires_at, r.expires_at)) * 1000,
+       'renewedAt', extract(epoch FROM greatest((l).renewed_at, r.renewed_at)) * 1000)
+       FROM (VALUES (1)) AS one LEFT JOIN a2a_replicas AS r ON r.holder = (l).holder AND (l).follows_holder
    $$`,
   `CREATE FUNCTION chaos.on_lease() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
      INSERT INTO chaos.audit (source, op, task_no, before, after)
@@ -32,8 +35,8 @@ export const AUDIT_STATEMENTS: readonly string[] = [
   `CREATE TRIGGER chaos_lease AFTER INSERT OR DELETE ON a2a_task_leases
      FOR EACH ROW EXECUTE FUNCTION chaos.on_lease()`,
   `CREATE TRIGGER chaos_lease_update AFTER UPDATE ON a2a_task_leases FOR EACH ROW
-     WHEN ((OLD.generation, OLD.task_no, OLD.holder, OLD.attempt, OLD.cancel_requested_at)
-           IS DISTINCT FROM (NEW.generation, NEW.task_no, NEW.holder, NEW.attempt, NEW.cancel_requested_at))
+     WHEN ((OLD.generation, OLD.task_no, OLD.holder, OLD.attempt, OLD.begun, OLD.cancel_requested_at)
+           IS DISTINCT FROM (NEW.generation, NEW.task_no, NEW.holder, NEW.attempt, NEW.begun, NEW.cancel_requested_at))
      EXECUTE FUNCTION chaos.on_lease()`,
   `CREATE FUNCTION chaos.on_event() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
      INSERT INTO chaos.audit (source, op, task_no, after)

@@ -100,9 +100,9 @@ function fullSpans(audit: readonly AuditRow[], pids: readonly number[]): Span[] 
   return fullSince === undefined ? spans : [...spans, { from: fullSince, to: Infinity }];
 }
 
-/** A lease that this replica has claimed: a first attempt is one that it was handed over. */
+/** A lease that this replica has claimed. */
 function isRecovery(lease: Json | undefined, pids: readonly number[]): boolean {
   const holder = textAt(lease, 'holder');
   const ours = holder !== undefined && pids.includes(Number(holder.split(':').at(-2)));
-  return ours && (numberAt(lease, 'attempt') ?? 1) > 1;
+  return ours && (numberAt(lease, 'claims') ?? 0) > 0;
 }

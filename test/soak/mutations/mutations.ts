@@ -84,22 +84,20 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: LEASE_STORE,
-        from:
-          'const rows = await this.renewals.query(this.renewSql, [holder, generations, ttlMs], ' +
-          'this.renewalTimeoutMs);',
-        to: `this.known ??= new Map();
+        from: 'let [row] = await connection.query(this.renewSql, [holder, ttlMs], leftMs());',
+        to: `let [row] = await connection.query(this.renewSql, [holder, ttlMs], timeoutMs);
+        this.known ??= new Map();
         const look = 'SELECT generation, to_json(l) AS row FROM a2a_task_leases AS l WHERE generation = ANY($1::bigint[])';
-        for (const { generation, row } of await this.renewals.query(look, [generations], this.renewalTimeoutMs))
+        for (const { generation, row } of await connection.query(look, [generations], leftMs()))
             this.known.set(Number(generation), { ...row, holder });
         const wanted = generations.flatMap((generation) => this.known.get(generation) ?? []);
-        const rows = await this.renewals.query(\`
+        await connection.query(\`
           INSERT INTO a2a_task_leases OVERRIDING SYSTEM VALUE
           SELECT * FROM json_populate_recordset(NULL::a2a_task_leases, $1::json)
           ON CONFLICT (task_no) DO UPDATE
              SET holder = EXCLUDED.holder, renewed_at = clock_timestamp(),
-                 expires_at = clock_timestamp() + $2::double precision * interval '1 millisecond'
-          RETURNING generation, cancel_requested_at IS NOT NULL AS "cancelRequested"\`,
-            [JSON.stringify(wanted), ttlMs], this.renewalTimeoutMs);`,
+                 expires_at = clock_timestamp() + $2::double precision * interval '1 millisecond'\`,
+            [JSON.stringify(wanted), ttlMs], leftMs());`,
       },
     ],
   },
@@ -110,8 +108,8 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: LEASE_STATEMENTS,
-        from: 'WHERE agent = $1 AND expires_at <= clock_timestamp()',
-        to: 'WHERE $1::text IS NOT NULL AND expires_at <= clock_timestamp()',
+        from: '${l}.agent = $1 AND',
+        to: '$1::text IS NOT NULL AND',
       },
     ],
   },

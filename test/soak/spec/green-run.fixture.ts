@@ -53,6 +53,7 @@ function auditRows(): AuditRow[] {
   const rows: AuditRow[] = [];
   const lease = (generation: number, holder: string, expiresAt: number): Json => ({
     ...{ generation, holder: `host:${holder}:x`, attempt: generation === 3 ? 2 : 1 },
+    ...{ begun: true, claims: generation === 3 ? 1 : 0 },
     ...{ kind: 'message', agent: 'agent-1', expiresAt, renewedAt: expiresAt - TIMES.ttl },
   });
   const add = (at: number, source: AuditRow['source'], op: AuditRow['op'], before: Json | null, after: Json | null) => {

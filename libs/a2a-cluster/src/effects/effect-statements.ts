@@ -1,11 +1,16 @@
 import { TERMINAL_LIST } from '../database/state-lists.js';
+import { runsOutAt } from '../leases/lease-statements.js';
 
 /** The tables that the effect statements name. */
 export interface EffectTables {
   tasks: string;
   leases: string;
+  replicas: string;
   effects: string;
 }
+
+/** The lease `l` has not run out. */
+const isAlive = ({ replicas }: EffectTables): string => ` AND ${runsOutAt(replicas, 'l')} > clock_timestamp()`;
 
 const recordedColumns = (x: string): string => `
   ${x}.state, ${x}.replay, ${x}.attempt, ${x}.generation, ${x}.result,
@@ -17,7 +22,7 @@ const recordedColumns = (x: string): string => `
  */
 const held = ({ tasks, leases }: EffectTables, fenced: boolean, g: string, condition = ''): string =>
   fenced
-    ? `SELECT generation, cancel_requested_at IS NOT NULL AS canceled FROM ${leases}
+    ? `SELECT generation, cancel_requested_at IS NOT NULL AS canceled FROM ${leases} AS l
      WHERE generation = ${g} AND task_no = $1${condition} FOR KEY SHARE`
     : `SELECT ${g}::bigint AS generation, false AS canceled FROM ${tasks}
      WHERE task_no = $1 AND state NOT IN ${TERMINAL_LIST} FOR KEY SHARE`;
@@ -29,7 +34,7 @@ const held = ({ tasks, leases }: EffectTables, fenced: boolean, g: string, condi
  */
 export const dispatchStatement = (tables: EffectTables, fenced: boolean): string => `
   WITH l AS MATERIALIZED (
-    ${held(tables, fenced, '$6', ' AND expires_at > clock_timestamp()')}
+    ${held(tables, fenced, '$6', isAlive(tables))}
   ), before AS MATERIALIZED (
     SELECT ${recordedColumns('b')} FROM ${tables.effects} AS b WHERE b.task_no = $1 AND b.turn_id = $2 AND b.key = $3
   ), d AS (
@@ -74,7 +79,7 @@ export const unresolvedStatement = ({ effects }: EffectTables): string => `
  * $1 task_no, $2 generation.
  */
 export const fenceStatement = (tables: EffectTables, fenced: boolean): string =>
-  held(tables, fenced, '$2', ' AND expires_at > clock_timestamp()');
+  held(tables, fenced, '$2', isAlive(tables));
 
 /**
  * The record of a transaction, inserted before its work: another transaction with the same key waits here, and then finds

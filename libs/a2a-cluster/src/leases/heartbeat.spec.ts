@@ -6,21 +6,45 @@ import { type ClaimedLease, LeaseStore, type RenewedLease } from './lease-store.
 const TTL_MS = 9_000;
 const INTERVAL_MS = 3_000;
 
-type Renewal = (generations: readonly number[]) => Promise<RenewedLease[]>;
+/** From one renewal to the next, to one beside it that has no answer, and to the next try at the latest. */
+const EVERY_MS = TTL_MS * 0.05;
+const BESIDE_MS = TTL_MS * 0.025;
+const RETRY_MS = TTL_MS * 0.015;
 
-const held: Renewal = (generations) =>
+type Renewal = (generations: readonly number[], timeoutMs: number) => Promise<RenewedLease[] | undefined>;
+
+const held = (generations: readonly number[]): Promise<RenewedLease[]> =>
   Promise.resolve(generations.map((generation) => ({ generation, cancelRequested: false })));
 const failing: Renewal = () => Promise.reject(new Error('the database is away'));
 const silent: Renewal = () => new Promise(() => undefined);
+/** Silent too, but for the error at the end of the time that it is given. */
+const hanging: Renewal = (_generations, timeoutMs) =>
+  new Promise((_, reject) => setTimeout(() => reject(new Error('no answer')), timeoutMs));
 
 /** Renewals as a test says; what is asked is kept. */
 class FakeLeaseStore extends LeaseStore {
   renewal: Renewal = held;
   readonly asked: { holder: string; generations: number[]; ttlMs: number }[] = [];
+  readonly timeouts: number[] = [];
+  underWay = 0;
+  mostUnderWay = 0;
 
-  override renew(holder: string, generations: readonly number[], ttlMs: number): Promise<RenewedLease[]> {
+  override renew(
+    holder: string,
+    generations: readonly number[],
+    ttlMs: number,
+    timeoutMs: number,
+  ): Promise<RenewedLease[] | undefined> {
     this.asked.push({ holder, generations: [...generations], ttlMs });
-    return this.renewal(generations);
+    this.timeouts.push(timeoutMs);
+    this.underWay += 1;
+    this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
+    return this.renewal(generations, timeoutMs).finally(() => (this.underWay -= 1));
+  }
+
+  /** Renewals of something. */
+  get renewals(): number {
+    return this.asked.filter(({ generations }) => generations.length > 0).length;
   }
 
   override sharesTransactions = (): boolean => true;
@@ -28,6 +52,7 @@ class FakeLeaseStore extends LeaseStore {
   override find = (): Promise<undefined> => Promise.resolve(undefined);
   override requestCancel = (): Promise<void> => Promise.resolve();
   override claim = (): Promise<ClaimedLease[]> => Promise.resolve([]);
+  override begin = (): Promise<boolean> => Promise.resolve(true);
   override release = (): Promise<boolean> => Promise.resolve(true);
   override handOver = (): Promise<boolean> => Promise.resolve(true);
   override putBack = (): Promise<boolean> => Promise.resolve(true);
@@ -62,26 +87,45 @@ describe('Heartbeat', () => {
 
   afterEach(async () => {
     const stopped = heartbeat.stop();
-    leases.renewal = held;
-    await Promise.race([stopped, Promise.resolve()]);
+    await jest.advanceTimersByTimeAsync(1_000); // what has no answer is not waited for any longer
+    await stopped;
+    await jest.advanceTimersByTimeAsync(TTL_MS); // the store's own timers
     expect(jest.getTimerCount()).toBe(0);
     jest.useRealTimers();
   });
+
+  /** Started, and known to the store: nothing happens until something is held and the next renewal is due. */
+  const started = async (): Promise<void> => {
+    heartbeat.start();
+    await jest.advanceTimersByTimeAsync(0);
+    leases.asked.length = 0;
+  };
 
   const hold = (generation: number, sentAt = performance.now()): { turn: Turn; lease: HeldLease } => {
     const turn = new Turn();
     return { turn, lease: heartbeat.hold(generation, sentAt, turn) };
   };
 
-  it('I6 renews all leases in one statement, every interval, from the time it was sent on', async () => {
+  it('I6 renews all leases together, five times in an interval at the least, from the time it was sent on', async () => {
+    await started();
     const { lease: first } = hold(1);
     const { lease: second } = hold(2);
-    heartbeat.start();
-    await jest.advanceTimersByTimeAsync(2 * INTERVAL_MS);
+    await jest.advanceTimersByTimeAsync(2 * EVERY_MS);
     const asked = { holder: 'me', generations: [1, 2], ttlMs: TTL_MS };
     expect(leases.asked).toEqual([asked, asked]);
     const deadline = performance.now() + TTL_MS * 0.9;
     expect([first.deadline, second.deadline]).toEqual([deadline, deadline]);
+    await jest.advanceTimersByTimeAsync(INTERVAL_MS - 2 * EVERY_MS);
+    expect(leases.asked.length).toBeGreaterThanOrEqual(5);
+    expect(leases.mostUnderWay).toBe(1);
+  });
+
+  it('C20 renews more often than that where the interval is shorter', async () => {
+    heartbeat = new Heartbeat(leases, 'me', { heartbeatIntervalMs: 1_000, ttlMs: TTL_MS });
+    await started();
+    hold(1);
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(leases.renewals).toBe(5);
   });
 
   it('O33 renewals that fail: the turn is stopped before its TTL is over', async () => {
@@ -100,36 +144,221 @@ describe('Heartbeat', () => {
     expect(heartbeat.generations).toEqual([]);
   });
 
-  it('O33 renewals that never answer: the same', async () => {
-    const { turn } = hold(1);
-    leases.renewal = silent;
-    heartbeat.start();
-    await jest.advanceTimersByTimeAsync(TTL_MS);
-    expect(turn.lost).toHaveLength(1);
-    expect(leases.asked).toHaveLength(1); // no round overlaps another
-  });
+  it.each([
+    ['at all', silent],
+    ['in the time that they are given', hanging],
+  ])(
+    'O33 renewals that are not answered %s: the same, with three of them under way at most',
+    async (_name, renewal) => {
+      const { turn } = hold(1);
+      leases.renewal = renewal;
+      heartbeat.start();
+      await jest.advanceTimersByTimeAsync(TTL_MS);
+      expect(turn.lost).toHaveLength(1);
+      expect(turn.lost[0]!.at).toBeLessThan(TTL_MS + performance.now());
+      if (renewal === hanging) expect(leases.mostUnderWay).toBe(3);
+    },
+  );
 
   it('O33 one failed renewal alone: nothing happens but an early second try', async () => {
+    await started();
     const { turn, lease } = hold(1);
     leases.renewal = failing;
-    heartbeat.start();
-    await jest.advanceTimersByTimeAsync(INTERVAL_MS);
+    await jest.advanceTimersByTimeAsync(EVERY_MS);
     expect(leases.asked).toHaveLength(1);
     leases.renewal = held;
-    await jest.advanceTimersByTimeAsync(INTERVAL_MS / 5);
+    await jest.advanceTimersByTimeAsync(RETRY_MS);
     expect(leases.asked).toHaveLength(2);
     await jest.advanceTimersByTimeAsync(10 * TTL_MS);
     expect(turn.lost).toEqual([]);
     expect(lease.isLive()).toBe(true);
   });
 
-  it('I3 the deadline counts from when the renewal was sent, not from when it was answered', async () => {
-    const { turn } = hold(1);
+  it('B11 a renewal may take as long as the first deadline of what it renews allows', () => {
+    hold(1);
+    hold(2, performance.now() - 2_000);
+    leases.renewal = hanging;
+    void heartbeat.runOnce();
+    expect(leases.timeouts).toEqual([TTL_MS * 0.9 - 2_000]);
+  });
+
+  /** Renewals that a test answers, the oldest first. */
+  const answeredByHand = (): (() => void)[] => {
     const answers: (() => void)[] = [];
     leases.renewal = (generations) =>
       new Promise((resolve) => answers.push(() => void held(generations).then(resolve)));
-    heartbeat.start();
-    await jest.advanceTimersByTimeAsync(INTERVAL_MS);
+    return answers;
+  };
+
+  it('B11 while a renewal has no answer others go out beside it, three at once at most', async () => {
+    await started();
+    const { turn } = hold(1);
+    const answers = answeredByHand();
+    await jest.advanceTimersByTimeAsync(EVERY_MS);
+    expect(answers).toHaveLength(1);
+    await jest.advanceTimersByTimeAsync(BESIDE_MS + 1);
+    expect(answers).toHaveLength(2);
+    await jest.advanceTimersByTimeAsync(TTL_MS * 0.5);
+    expect(answers.length).toBeGreaterThan(10); // those beside it are given up early, for fresh ones
+    expect(turn.lost).toEqual([]);
+  });
+
+  it('B11 any that is accepted counts, from when it was sent; a late answer moves no deadline back', async () => {
+    await started();
+    const { lease, turn } = hold(1);
+    const answers = answeredByHand();
+    await jest.advanceTimersByTimeAsync(EVERY_MS);
+    const firstSentAt = performance.now();
+    await jest.advanceTimersByTimeAsync(BESIDE_MS + 1);
+    const secondSentAt = performance.now() - 1;
+    answers[1]!();
+    await jest.advanceTimersByTimeAsync(0);
+    expect(lease.deadline).toBeGreaterThan(firstSentAt + TTL_MS * 0.9);
+    expect(lease.deadline).toBeLessThanOrEqual(secondSentAt + 1 + TTL_MS * 0.9);
+    const { deadline } = lease;
+    answers[0]!();
+    await jest.advanceTimersByTimeAsync(0);
+    expect(lease.deadline).toBe(deadline);
+    expect(turn.lost).toEqual([]);
+  });
+
+  it('B11 the answer of one that was given up counts all the same', async () => {
+    await started();
+    const { lease } = hold(1);
+    const answers = answeredByHand();
+    await jest.advanceTimersByTimeAsync(EVERY_MS + BESIDE_MS + 1);
+    const sentAt = performance.now();
+    await jest.advanceTimersByTimeAsync(BESIDE_MS * 3);
+    answers[1]!(); // long after its time
+    await jest.advanceTimersByTimeAsync(0);
+    expect(lease.deadline).toBeGreaterThanOrEqual(sentAt + TTL_MS * 0.9 - 1);
+  });
+
+  const OUTAGES: [string, Renewal][] = [
+    ['refuses', failing],
+    ['is silent', hanging],
+    ['is silent and forgets no call', silent],
+  ];
+
+  it.each(OUTAGES)('C20 a database that %s for 0.8 TTL loses no lease, whenever that begins', async (_how, away) => {
+    for (const intervalMs of [TTL_MS / 4, TTL_MS / 3, TTL_MS / 20]) {
+      for (let phase = 0; phase < 20; phase += 1) {
+        heartbeat = new Heartbeat(leases, 'me', { heartbeatIntervalMs: intervalMs, ttlMs: TTL_MS });
+        leases.renewal = held;
+        await started();
+        const { turn, lease } = hold(1);
+        await jest.advanceTimersByTimeAsync(TTL_MS + (EVERY_MS * phase) / 20);
+        leases.renewal = away;
+        await jest.advanceTimersByTimeAsync(TTL_MS * 0.8);
+        leases.renewal = held;
+        await jest.advanceTimersByTimeAsync(TTL_MS * 2);
+        expect({ intervalMs, phase, lost: turn.lost }).toEqual({ intervalMs, phase, lost: [] });
+        lease.drop();
+        const stopped = heartbeat.stop();
+        await jest.advanceTimersByTimeAsync(TTL_MS);
+        await stopped;
+      }
+    }
+  });
+
+  it('C20 an outage that does not end loses it at 0.9 TTL', async () => {
+    await started();
+    const { turn } = hold(1);
+    leases.renewal = hanging;
+    const sentAt = performance.now();
+    await jest.advanceTimersByTimeAsync(TTL_MS * 0.9 - 1);
+    expect(turn.lost).toEqual([]);
+    await jest.advanceTimersByTimeAsync(10);
+    expect(turn.lost[0]!.at - sentAt).toBeLessThan(TTL_MS * 0.9 + 5);
+  });
+
+  it('B10 a renewal whose leases could not be seen keeps what was live until then, and nothing else', async () => {
+    const { turn: live, lease } = hold(1);
+    const { turn: over } = hold(2, performance.now() - TTL_MS * 0.9);
+    leases.renewal = () => Promise.resolve(undefined);
+    const sentAt = performance.now();
+    expect(await heartbeat.runOnce()).toBe(true);
+    await jest.advanceTimersByTimeAsync(TTL_MS * 0.9 - 1);
+    expect(lease.deadline).toBe(sentAt + TTL_MS * 0.9);
+    expect(live.lost).toEqual([]);
+    expect(over.lost.map(({ detail }) => detail)).toEqual(['it could not be renewed in time']);
+  });
+
+  /**
+   * A renewal that was sent in time and accepted, whose answer lies in its socket when the deadline comes: that is read once
+   * the timers have fired, before immediates.
+   */
+  async function answeredUnread() {
+    const { turn, lease } = hold(1);
+    await jest.advanceTimersByTimeAsync(TTL_MS * 0.1);
+    leases.renewal = (generations) =>
+      new Promise((resolve) =>
+        setTimeout(() => setImmediate(() => void held(generations).then(resolve)), TTL_MS * 0.8 + 1),
+      );
+    const renewing = heartbeat.runOnce();
+    await jest.advanceTimersByTimeAsync(TTL_MS * 0.8 - 1);
+    return { turn, lease, renewing };
+  }
+
+  it('B8 a renewal whose answer lies in its socket is read before the lease is given up', async () => {
+    const { turn, lease, renewing } = await answeredUnread();
+    await jest.advanceTimersByTimeAsync(5);
+    expect(await renewing).toBe(true);
+    expect(turn.lost).toEqual([]);
+    expect(lease.isLive()).toBe(true);
+  });
+
+  it('B8 and before a step that asks is told that it is not live', async () => {
+    const { lease, renewing } = await answeredUnread();
+    let asked: { before: boolean; confirmed: Promise<boolean> } | undefined;
+    setTimeout(() => (asked = { before: lease.isLive(), confirmed: lease.confirm() }), 2);
+    await jest.advanceTimersByTimeAsync(5);
+    expect([asked!.before, await asked!.confirmed]).toEqual([false, true]);
+    await renewing;
+  });
+
+  it('B8 where nothing has arrived it is given up, and a step that asks is told so', async () => {
+    const { turn, lease } = hold(1);
+    leases.renewal = silent;
+    void heartbeat.runOnce();
+    expect(await lease.confirm()).toBe(true);
+    await jest.advanceTimersByTimeAsync(TTL_MS);
+    expect(turn.lost).toHaveLength(1);
+    expect(await Promise.all([lease.confirm(), jest.advanceTimersByTimeAsync(1)])).toEqual([false, undefined]);
+  });
+
+  /** The process stands still for a TTL, and its timers fire after that. */
+  async function afterStandstill(renewal: Renewal) {
+    const { turn, lease } = hold(1);
+    leases.renewal = renewal;
+    await jest.advanceTimersByTimeAsync(TTL_MS * 0.9 - 1);
+    const clock = performance.now.bind(performance);
+    jest.spyOn(performance, 'now').mockImplementation(() => clock() + TTL_MS);
+    await jest.advanceTimersByTimeAsync(1_100);
+    jest.restoreAllMocks();
+    return { turn, lease };
+  }
+
+  it('B12 after a standstill one renewal is asked for before a lease is given up', async () => {
+    const { turn, lease } = await afterStandstill(held);
+    expect(leases.asked).toHaveLength(1);
+    expect(turn.lost).toEqual([]);
+    expect(lease.isLive()).toBe(true);
+  });
+
+  it.each<[string, Renewal]>([
+    ['has no answer', silent],
+    ['fails', failing],
+    ['cannot see the leases', () => Promise.resolve(undefined)],
+  ])('B12 where that renewal %s it is given up within a second', async (_how, renewal) => {
+    const { turn } = await afterStandstill(renewal);
+    expect(turn.lost.map(({ detail }) => detail)).toEqual(['it could not be renewed in time']);
+  });
+
+  it('I3 the deadline counts from when the renewal was sent, not from when it was answered', async () => {
+    const { turn } = hold(1);
+    const answers = answeredByHand();
+    void heartbeat.runOnce();
     const sentAt = performance.now();
     await jest.advanceTimersByTimeAsync(INTERVAL_MS); // the answer takes its time
     answers.shift()!();
@@ -224,16 +453,39 @@ describe('Heartbeat', () => {
     expect(leases.asked).toHaveLength(1);
   });
 
+  it('tells the store that it is there when it starts, until it is heard, and is quiet while it holds nothing', async () => {
+    leases.renewal = failing;
+    heartbeat.start();
+    await jest.advanceTimersByTimeAsync(RETRY_MS);
+    leases.renewal = held;
+    await jest.advanceTimersByTimeAsync(RETRY_MS);
+    const asked = leases.asked.length;
+    expect(asked).toBeGreaterThanOrEqual(2);
+    expect(leases.asked.at(-1)).toEqual({ holder: 'me', generations: [], ttlMs: TTL_MS });
+    await jest.advanceTimersByTimeAsync(10 * TTL_MS);
+    expect(leases.asked).toHaveLength(asked);
+  });
+
   it('starts once, and stops for good', async () => {
     hold(1);
     heartbeat.start();
     heartbeat.start();
-    await jest.advanceTimersByTimeAsync(INTERVAL_MS);
+    await jest.advanceTimersByTimeAsync(EVERY_MS - 1);
     expect(leases.asked).toHaveLength(1);
     await heartbeat.stop();
     heartbeat.start();
     await jest.advanceTimersByTimeAsync(5 * TTL_MS);
     expect(leases.asked).toHaveLength(1);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it('B14 a stop does not wait for a database that does not answer', async () => {
+    hold(1);
+    leases.renewal = silent;
+    void heartbeat.runOnce();
+    const stopped = heartbeat.stop();
+    await jest.advanceTimersByTimeAsync(1_000);
+    await stopped;
     expect(jest.getTimerCount()).toBe(0);
   });
 });

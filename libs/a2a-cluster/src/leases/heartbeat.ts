@@ -1,7 +1,10 @@
 import { Logger } from '@nestjs/common';
+import { socketsRead, within } from '../database/late-timer.js';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
-import type { LeaseStore } from './lease-store.js';
+import type { LeaseStore, RenewedLease } from './lease-store.js';
+import type { LeaseTimes } from './lease-times.js';
+import { MARGIN, RenewalPace } from './renewal-pace.js';
 
 /** What the holder of a lease is told. */
 export interface LeaseHolder {
@@ -18,16 +21,15 @@ export interface HeldLease {
   readonly deadline: number;
   /** Whether the deadline is still ahead. Looked at before each step, since a blocked event loop fires no timers. */
   isLive(): boolean;
+  /**
+   * The same for a step that can wait: before the answer is no, what lies in the sockets is read, which may be the answer of
+   * a renewal, and after a pause of this process one more renewal is asked for. What it accepts nobody has claimed.
+   */
+  confirm(): Promise<boolean>;
   /** From now on somebody else is told what becomes of it. */
   transferTo(holder: LeaseHolder): void;
   /** Renews it no longer. */
   drop(): void;
-}
-
-/** The times of a lease, in ms. */
-export interface LeaseTimes {
-  heartbeatIntervalMs: number;
-  ttlMs: number;
 }
 
 interface Entry extends HeldLease {
@@ -35,28 +37,62 @@ interface Entry extends HeldLease {
   holder: LeaseHolder;
 }
 
-/** What part of the TTL is kept as a margin for clocks that drift and steps that take time. */
-const MARGIN = 0.1;
+/** A renewal that has no answer yet. */
+interface Try {
+  sentAt: number;
+  /** What was held when it was sent. */
+  entries: Entry[];
+  /** Ends the wait for it. */
+  timer?: NodeJS.Timeout;
+}
+
+/** As many renewals are waited for at once: one, and what is tried beside it while it has no answer. */
+const MAX_TRIES = 3;
+
+/** A timer that fires so much later than it was set for, in ms, tells that the process stood still. */
+const LATE_MS = 50;
+
+/** How long a process that stood still asks whether it has its leases yet, in ms. */
+const ASK_MS = 1_000;
+
+/** How long a stop waits for renewals under way, in ms: nobody needs them any more. */
+const STOP_MS = 1_000;
 
 /**
- * Renews all leases of this replica, one statement per round, and fences itself: a lease whose renewal was not accepted
- * in time is given up before anybody else may claim it. One failed renewal alone stops nothing.
+ * Renews all leases of this replica together, and fences itself: a lease whose renewal was not accepted in time is given up
+ * before anybody else may claim it.
+ *
+ * A renewal may take as long as the first deadline of what it renews allows. While it has no answer others are sent beside
+ * it, which may find another way: each that is accepted counts, from when it was sent, whichever comes first.
  */
 export class Heartbeat {
   private readonly logger = new Logger('A2AClusterHeartbeat');
+  private readonly pace: RenewalPace;
   private readonly held = new Map<number, Entry>();
+  private readonly tries = new Set<Try>();
   private roundTimer: NodeJS.Timeout | undefined;
+  /** Monotonic time of the next renewal. */
+  private nextAt = Infinity;
   private deadlineTimer: NodeJS.Timeout | undefined;
   private watchedDeadline = Infinity;
   private running: Promise<boolean> | undefined;
+  private started = false;
   private stopped = false;
+  /** Whether the store knows of this replica: before it holds anything. */
+  private registered = false;
+  /** Monotonic time from which on a failure is worth another line in the log. */
+  private warnAt = -Infinity;
+  /** Called once no renewal is under way. */
+  private onIdle: () => void = () => undefined;
 
   constructor(
     private readonly leases: LeaseStore,
     /** This replica, unique per boot. */
     readonly holderId: string,
     readonly times: LeaseTimes,
-  ) {}
+  ) {
+    this.pace = new RenewalPace(times);
+  }
 
   /**
    * Keeps a lease alive from now on.
@@ -68,6 +104,11 @@ export class Heartbeat {
       holder,
       deadline: this.deadlineFrom(sentAt),
       isLive: () => performance.now() < entry.deadline,
+      confirm: async () => {
+        if (!entry.isLive()) await socketsRead();
+        if (!entry.isLive() && this.held.get(generation) === entry) await this.askOnce();
+        return entry.isLive();
+      },
       transferTo: (next) => {
         entry.holder = next;
       },
@@ -90,13 +131,17 @@ export class Heartbeat {
     return [...this.held.keys()];
   }
 
+  /** Tells the store that this replica is there, and renews what it holds from now on. */
   start(): void {
-    if (!this.roundTimer && !this.stopped) this.schedule(this.times.heartbeatIntervalMs);
+    if (this.started || this.stopped) return;
+    this.started = true;
+    this.renewAt(performance.now());
   }
 
-  /** One renewal round. False if it failed: the next one then comes early. */
+  /** One renewal now. False if it failed: the next one then comes early. */
   runOnce(): Promise<boolean> {
-    this.running ??= this.round().finally(() => (this.running = undefined));
+    if (this.held.size === 0) return Promise.resolve(true);
+    this.running ??= this.renew().finally(() => (this.running = undefined));
     return this.running;
   }
 
@@ -104,7 +149,12 @@ export class Heartbeat {
     this.stopped = true;
     clearTimeout(this.roundTimer);
     clearTimeout(this.deadlineTimer);
-    await this.running;
+    if (this.tries.size === 0) return;
+    let timer: NodeJS.Timeout | undefined;
+    const enough = new Promise<void>((resolve) => (timer = setTimeout(resolve, STOP_MS)));
+    await Promise.race([new Promise<void>((resolve) => (this.onIdle = resolve)), enough]);
+    clearTimeout(timer);
+    for (const left of this.tries) clearTimeout(left.timer);
   }
 
   /** Tells holders what a look at their leases has shown; what was dropped meanwhile is none of their business. */
@@ -117,39 +167,84 @@ export class Heartbeat {
     }
   }
 
-  private schedule(delayMs: number): void {
-    this.roundTimer = setTimeout(() => {
-      void this.runOnce().then((renewed) => {
-        const { heartbeatIntervalMs } = this.times;
-        if (!this.stopped) this.schedule(renewed ? heartbeatIntervalMs : heartbeatIntervalMs / 5);
-      });
-    }, delayMs);
+  /** Sets the next renewal. */
+  private renewAt(at: number): void {
+    if (!this.started || this.stopped) return;
+    clearTimeout(this.roundTimer);
+    this.nextAt = at;
+    this.roundTimer = setTimeout(() => this.round(), Math.max(0, Math.ceil(at - performance.now())));
   }
 
-  private async round(): Promise<boolean> {
-    const sent = [...this.held.values()];
-    if (sent.length === 0) return true;
+  private round(): void {
+    const wanted = this.held.size > 0 || !this.registered;
+    // With as many under way as there may be, the next one goes out as soon as one of them has failed.
+    if (wanted && this.tries.size >= MAX_TRIES) return;
+    this.renewAt(performance.now() + (wanted ? this.pace.besideMs : this.pace.everyMs));
+    if (wanted) void this.renew();
+  }
+
+  /** Sends a renewal of what is held, and does what its answer says. False if it failed. */
+  private async renew(): Promise<boolean> {
     const sentAt = performance.now();
+    const sent: Try = { sentAt, entries: [...this.held.values()] };
+    const timeoutMs = this.timeoutOf(sent);
+    this.tries.add(sent);
+    // A store that does not keep to the time that it is given holds up nothing.
+    sent.timer = setTimeout(() => this.failed(sent, `no answer within ${timeoutMs} ms`), timeoutMs + 1);
     try {
-      const generations = sent.map(({ generation }) => generation);
-      racePoint('renew.before');
-      const renewed = await this.leases.renew(this.holderId, generations, this.times.ttlMs);
-      racePoint('renew.after');
-      const kept = new Map(renewed.map((lease) => [lease.generation, lease]));
-      for (const entry of sent) {
-        if (this.held.get(entry.generation) !== entry) continue;
-        const lease = kept.get(entry.generation);
-        if (!lease) this.lose(entry, 'it was not there to renew');
-        else {
-          entry.deadline = this.deadlineFrom(sentAt);
-          if (lease.cancelRequested) entry.holder.onCancelRequested();
-        }
-      }
+      const generations = sent.entries.map(({ generation }) => generation);
+      if (generations.length > 0) racePoint('renew.before');
+      const renewed = await this.leases.renew(this.holderId, generations, this.times.ttlMs, timeoutMs);
+      if (generations.length > 0) racePoint('renew.after');
+      this.registered = true;
+      this.accepted(sent, renewed);
+      this.finish(sent);
+      this.warnAt = -Infinity;
+      this.renewAt(sentAt + this.pace.everyMs);
       return true;
     } catch (error) {
-      this.logger.warn(`Renewing ${sent.length} leases failed, trying again soon: ${messageOf(error)}`);
+      this.failed(sent, messageOf(error));
       return false;
     }
+  }
+
+  /** The first one may take what its leases' deadlines leave; those beside it are there to try another way, and go soon. */
+  private timeoutOf({ sentAt, entries }: Try): number {
+    const deadline = entries.reduce((first, entry) => Math.min(first, entry.deadline), this.deadlineFrom(sentAt));
+    const leftMs = Math.max(deadline - sentAt, this.pace.patienceMs);
+    return Math.ceil(this.tries.size === 0 ? leftMs : this.pace.patienceMs);
+  }
+
+  private accepted({ sentAt, entries }: Try, renewed: RenewedLease[] | undefined): void {
+    const kept = renewed && new Map(renewed.map((lease) => [lease.generation, lease]));
+    for (const entry of entries) {
+      if (this.held.get(entry.generation) !== entry) continue;
+      const lease = kept?.get(entry.generation);
+      if (kept && !lease) this.lose(entry, 'it was not there to renew');
+      // Unseen, it may have been claimed once its deadline had passed.
+      else if (lease || entry.isLive()) {
+        entry.deadline = Math.max(entry.deadline, this.deadlineFrom(sentAt));
+        if (lease?.cancelRequested) entry.holder.onCancelRequested();
+      }
+    }
+  }
+
+  private failed(sent: Try, why: string): void {
+    if (!this.tries.has(sent)) return;
+    this.finish(sent);
+    const now = performance.now();
+    if (now >= this.warnAt && !this.stopped) {
+      const what = sent.entries.length === 0 ? 'Registering this replica' : `Renewing ${sent.entries.length} leases`;
+      this.logger.warn(`${what} failed, trying again soon: ${why}`);
+      this.warnAt = now + this.times.heartbeatIntervalMs;
+    }
+    this.renewAt(Math.min(Math.max(this.nextAt, now), now + this.pace.retryMs()));
+  }
+
+  private finish(sent: Try): void {
+    this.tries.delete(sent);
+    clearTimeout(sent.timer);
+    if (this.tries.size === 0) this.onIdle();
   }
 
   /** One timer for the earliest deadline. Renewals only move deadlines back. */
@@ -160,8 +255,25 @@ export class Heartbeat {
     this.deadlineTimer = setTimeout(() => this.enforceDeadlines(), Math.max(0, deadline - performance.now()) + 1);
   }
 
+  /**
+   * A renewal that was answered in time counts, also where its answer lies unread in a socket: it is read first. And where
+   * this timer comes late, since the process stood still, nothing could be renewed meanwhile: one renewal is asked for.
+   */
   private enforceDeadlines(): void {
     this.deadlineTimer = undefined;
+    const isLate = performance.now() - this.watchedDeadline > LATE_MS;
+    const asked = isLate ? socketsRead().then(() => this.askOnce()) : socketsRead();
+    void asked.then(() => this.giveUpOverdue());
+  }
+
+  /** One renewal, for a second at most. Until it is accepted nothing that depends on the lease begins. */
+  private async askOnce(): Promise<void> {
+    if (this.stopped) return;
+    await within(ASK_MS, this.runOnce());
+  }
+
+  private giveUpOverdue(): void {
+    if (this.stopped) return;
     let next = Infinity;
     for (const entry of [...this.held.values()]) {
       if (entry.isLive()) next = Math.min(next, entry.deadline);

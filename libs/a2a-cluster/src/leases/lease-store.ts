@@ -32,10 +32,7 @@ export interface ClaimedLease {
   kind: TurnKind;
   turnId: string;
   admittedVersion: number;
-  /**
-   * The number of the attempt that this claim would make: one more than that of a holder that died, the same for a lease
-   * that was handed over.
-   */
+  /** The number that its next run has: one more than runs have begun, but for one that was handed over. */
   attempt: number;
   cancelRequested: boolean;
   /** Who held it last; null for one that was waiting for a replica. */
@@ -48,9 +45,6 @@ export interface ClaimedLease {
   context: string;
 }
 
-/** The attempt that stood in the lease before it was claimed: a claim of a lease that nobody holds makes no new one. */
-export const attemptFound = ({ attempt, lastHolder }: ClaimedLease): number => attempt - (lastHolder === null ? 0 : 1);
-
 /** Which expired leases to claim, and for whom. */
 export interface ClaimRequest {
   holder: string;
@@ -60,7 +54,7 @@ export interface ClaimRequest {
   /** Only the lease of this task, as a follow-up or a cancel that found it expired asks. */
   scope?: TaskScope;
   /**
-   * Only leases of turns that are certainly not run again: those that are to be canceled, that have been run this often,
+   * Only leases of turns that are certainly not run again: those that are to be canceled, whose runs have begun this often,
    * whose task has ended or waits, or that left an unresolved effect which must not be repeated.
    */
   endingAfterAttempts?: number;
@@ -101,26 +95,57 @@ export abstract class LeaseStore {
   /** Marks the lease of a task: its turn is to be canceled. */
   abstract requestCancel(scope: TaskScope): Promise<void>;
 
-  /** Renews what is still held. A generation that does not come back is lost. Never brings a released lease back. */
-  abstract renew(holder: string, generations: readonly number[], ttlMs: number): Promise<RenewedLease[]>;
+  /**
+   * Renews what is still held. A generation that does not come back is lost. Never brings a released lease back. What the
+   * holder has and does not name runs out, as if it were not renewed. Asked with no generations when a replica boots.
+   *
+   * Undefined: it was renewed, and nobody can have claimed any of them because it had run out, but what else became of them
+   * could not be seen. A holder goes on with what was live until now.
+   *
+   * Several calls may be under way at once, each with what was held when it began; any of them may be late, or fail.
+   * @param timeoutMs After this time nobody waits for it any more: it may stop. Default: the store's own.
+   */
+  abstract renew(
+    holder: string,
+    generations: readonly number[],
+    ttlMs: number,
+    timeoutMs?: number,
+  ): Promise<RenewedLease[] | undefined>;
 
-  /** Takes over expired leases of this agent: of several callers exactly one gets each. */
+  /** Takes over expired leases of this agent: of several callers exactly one gets each. No run is counted by it. */
   abstract claim(request: ClaimRequest): Promise<ClaimedLease[]>;
+
+  /**
+   * Counts the run of a claimed turn, which begins now. Done once under a generation, however often it is asked for. False
+   * where the lease is no longer that generation: then nothing begins.
+   */
+  abstract begin(generation: number): Promise<boolean>;
 
   /** Drops a lease without an event. False where it is no longer that generation. */
   abstract release(generation: number): Promise<boolean>;
 
   /**
-   * Lets go of a lease in favour of whoever claims it: it has no holder, and can be claimed in `afterMs`. False where it
-   * is no longer that generation.
+   * Lets go of a lease in favour of whoever claims it: it has no holder, and can be claimed in `afterMs`. A run that has
+   * begun under this generation is not counted: it goes on as the next one. False where it is no longer that generation.
    */
   abstract handOver(generation: number, afterMs: number): Promise<boolean>;
 
-  /** Puts a claimed lease back as it was found, to be claimed in `afterMs`. False where it is no longer that claim's. */
+  /**
+   * Puts a claimed lease back as it was found, to be claimed in `afterMs`: whether or not its last holder lives. False where
+   * it is no longer that claim's.
+   */
   abstract putBack(claimed: ClaimedLease, afterMs: number): Promise<boolean>;
 
   /** Of these generations, the ones for which a cancel was requested, and the ones that are gone. */
   abstract inspect(generations: readonly number[]): Promise<{ cancelRequested: number[]; lost: number[] }>;
+
+  /**
+   * Forgets what it remembers of holders that were renewed last so long ago and hold nothing, up to a number of them.
+   * Returns how many it forgot. Default: there is nothing to forget.
+   */
+  prune(_olderThanMs: number, _limit: number): Promise<number> {
+    return Promise.resolve(0);
+  }
 
   /** Closes what the store opened for itself. */
   abstract close(): Promise<void>;

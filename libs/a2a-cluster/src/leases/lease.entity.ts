@@ -3,7 +3,7 @@ import { Column, Entity, PrimaryColumn, Unique } from 'typeorm';
 /**
  * The right to run a turn on a task: the row is there exactly while the turn runs. The generation is the fencing token;
  * acquiring and claiming draw a new one from the identity's sequence (CACHE 1) under a row lock, so it only grows.
- * No index on expires_at and a low fillfactor: the table holds running turns only, and renewals stay HOT updates.
+ * No index on expires_at: the table holds running turns only. Renewals do not touch it: they write the holder's row.
  */
 @Entity({ name: 'a2a_task_leases' })
 @Unique(['taskNo'])
@@ -33,9 +33,23 @@ export class LeaseEntity {
   @Column({ type: 'text', nullable: true })
   holder!: string | null;
 
+  /** Whether it lives for as long as its holder's row does, should that be longer than its own time. */
+  @Column({ name: 'follows_holder', type: 'boolean', default: false })
+  followsHolder!: boolean;
+
+  /** How many runs of the turn have begun; one that is handed over goes on in the next, and does not count. */
   @Column({ type: 'integer' })
   attempt!: number;
 
+  /** Whether its holder's run is among them: between a claim and that there is time. */
+  @Column({ type: 'boolean', default: true })
+  begun!: boolean;
+
+  /** How often it was claimed. */
+  @Column({ type: 'integer', default: 0 })
+  claims!: number;
+
+  /** Its own time. It may live longer: see `followsHolder`. */
   @Column({ name: 'expires_at', type: 'timestamp with time zone' })
   expiresAt!: Date;
 

@@ -38,6 +38,8 @@ export const RACE_POINTS = [
   'recovery-end.after',
   'postpone.before',
   'postpone.after',
+  'run-begin.before',
+  'run-begin.after',
   're-execution.before',
   're-execution.after',
   'put-back.before',

@@ -1,8 +1,12 @@
 import { SendMessageRequest } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { isPassing } from '../database/database-errors.js';
+import { Backoff } from '../database/retry.js';
 import { messageOf } from '../errors/described.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { HeldLease } from '../leases/heartbeat.js';
-import type { ClaimedLease } from '../leases/lease-store.js';
+import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
+import { racePoint } from '../race-points/race-points.js';
 import { ArtifactRestart, artifactsBefore } from '../tasks/artifact-restart.js';
 import { referenceTasks } from '../tasks/reference-tasks.js';
 import type { TaskEvent } from '../tasks/task-event.js';
@@ -30,6 +34,7 @@ export class ReExecution {
   constructor(
     private readonly runner: TurnRunner,
     private readonly tasks: VersionedTaskStore,
+    private readonly leases: LeaseStore,
     private readonly codec: ContextCodec,
     private readonly scopeOf: ScopeResolver,
   ) {}
@@ -44,7 +49,10 @@ export class ReExecution {
     return { callContext: this.restoreCaller(claimed), request: restoreRequest(claimed) };
   }
 
-  /** Starts it under the claimed lease. */
+  /**
+   * Starts it under the claimed lease. Its run is counted first: a request that kills its process, or whose log does, is
+   * counted each time. Throws {@link LeaseLostError} where the lease is gone.
+   */
   async start(
     claimed: ClaimedLease,
     stored: StoredTask,
@@ -54,6 +62,7 @@ export class ReExecution {
     const { generation, turnId, attempt, admittedVersion } = claimed;
     const scope = claimed.scope!;
     const { contextId } = stored.task;
+    await this.begin(scope.taskId, generation, lease.held);
     const restart = new ArtifactRestart(await this.artifactsBefore(stored, admittedVersion));
     return this.runner.resume({
       ...{ scope, contextId, callContext, request, receipt: undefined },
@@ -63,6 +72,24 @@ export class ReExecution {
       ),
       admitted: { stored, generation, ...lease },
     });
+  }
+
+  /** Repeated while the lease lives: a run that was counted without an answer is not counted again. */
+  private async begin(taskId: string, generation: number, held: HeldLease): Promise<void> {
+    const backoff = new Backoff();
+    racePoint('run-begin.before');
+    for (;;) {
+      try {
+        if (!(await this.leases.begin(generation))) {
+          throw new LeaseLostError(taskId, 'another replica has claimed or ended it');
+        }
+        racePoint('run-begin.after');
+        return;
+      } catch (error) {
+        if (!isPassing(error) || !(await held.confirm())) throw error;
+        await backoff.pause();
+      }
+    }
   }
 
   /** As nobody else: what was stored has to lead back to the owner of the task. */

@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
 import type { EffectStore } from '../effects/effect-store.js';
+import type { LeaseStore } from '../leases/lease-store.js';
 import { Poller } from '../streams/poller.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import { Retention, type RetentionTimes } from './retention.js';
@@ -28,10 +29,11 @@ describe('Retention', () => {
       pruneTasks: pruner('tasks'),
     } as unknown as VersionedTaskStore;
     const effects = { prune: pruner('effects') } as unknown as EffectStore;
+    const leases = { prune: pruner('replicas') } as unknown as LeaseStore;
     const poller = new Poller(1);
     jest.spyOn(poller, 'register').mockImplementation((job) => void jobs.push(job));
-    const never = { eventsMs: Infinity, receiptsMs: 0, effectsMs: Infinity, tasksMs: Infinity };
-    new Retention(tasks, effects, poller, { ...never, ...times });
+    const never = { eventsMs: Infinity, receiptsMs: 0, effectsMs: Infinity, tasksMs: Infinity, replicasMs: Infinity };
+    new Retention(tasks, effects, leases, poller, { ...never, ...times });
   };
 
   const poll = async (ms: number): Promise<string[]> => {

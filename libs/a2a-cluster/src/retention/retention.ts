@@ -1,4 +1,5 @@
 import type { EffectStore } from '../effects/effect-store.js';
+import type { LeaseStore } from '../leases/lease-store.js';
 import type { Poller } from '../streams/poller.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 
@@ -12,6 +13,8 @@ export interface RetentionTimes {
   effectsMs: number;
   /** Tasks that have ended. */
   tasksMs: number;
+  /** What the lease store remembers of replicas that are gone. */
+  replicasMs: number;
 }
 
 const BATCH_ROWS = 1_000;
@@ -24,12 +27,19 @@ type Prune = (olderThanMs: number, limit: number) => Promise<number>;
  * may pass in between. Any replica may do it, several at once too.
  */
 export class Retention {
-  constructor(tasks: VersionedTaskStore, effects: EffectStore, poller: Poller, times: RetentionTimes) {
+  constructor(
+    tasks: VersionedTaskStore,
+    effects: EffectStore,
+    leases: LeaseStore,
+    poller: Poller,
+    times: RetentionTimes,
+  ) {
     const jobs: [number, Prune][] = [
       [times.eventsMs, (...batch) => tasks.pruneEvents(...batch)],
       [times.receiptsMs, (...batch) => tasks.pruneReceipts(...batch)],
       [times.effectsMs, (...batch) => effects.prune(...batch)],
       [times.tasksMs, (...batch) => tasks.pruneTasks(...batch)],
+      [times.replicasMs, (...batch) => leases.prune(...batch)],
     ];
     for (const [keptMs, prune] of jobs) {
       if (keptMs > 0 && keptMs !== Infinity) poller.register(nowAndThen(keptMs, prune));

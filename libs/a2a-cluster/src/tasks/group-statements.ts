@@ -94,7 +94,8 @@ export const createAllStatement = (tables: TaskTables): string => {
     RETURNING task_no
   ), l AS (
     INSERT INTO ${leases} (${leaseColumns})
-    SELECT a.task_no, ${agent}, a.kind, a.turn_id, 0, a.holder, 1, ${leaseExpiry('a.ttl')}, a.request, a.context, NULL
+    SELECT a.task_no, ${agent}, a.kind, a.turn_id, 0, a.holder, true, 1, true, ${leaseExpiry('a.ttl')}, a.request,
+           a.context, NULL
       FROM t JOIN a USING (task_no)
      WHERE a.kind IS NOT NULL
     RETURNING task_no, generation

@@ -29,7 +29,7 @@ export interface DecisionRow extends TaskRow {
   leaseGeneration: string | null;
   leaseTurnId: string | null;
   leaseHolder: string | null;
-  leaseAttempt: number | null;
+  leaseClaims: number | null;
   admittedVersion: number | null;
   expired: boolean | null;
 }
@@ -56,11 +56,11 @@ export const createdTask = ({ taskNo, generation }: CreatedRow, version: number)
 });
 
 /**
- * Whether the lease is the one that this request made and whose answer was lost. A claim keeps the turn, but it changes
- * the holder or, where a replica claims what it held itself, the attempt.
+ * Whether the lease is the one that this request made and whose answer was lost. A claim keeps the turn, but is counted:
+ * also one by the replica that held it before.
  */
 export function madeLease(row: DecisionRow, lease: LeaseRequest | undefined): boolean {
-  return row.leaseTurnId === lease?.turnId && row.leaseHolder === lease?.holder && row.leaseAttempt === 1;
+  return row.leaseTurnId === lease?.turnId && row.leaseHolder === lease?.holder && row.leaseClaims === 0;
 }
 
 /** The task waits for its client: nobody runs it, or the turn that runs has said what it needs. */

@@ -1,5 +1,5 @@
 import { isTask, SCOPE_FIRST } from '../database/task-scope.js';
-import { leaseColumns, leaseExpiry } from '../leases/lease-statements.js';
+import { leaseColumns, leaseExpiry, runsOutAt } from '../leases/lease-statements.js';
 import { firstReceipt } from './receipt-statements.js';
 import { INTERRUPTED_LIST, SETTLED_LIST, TERMINAL_LIST } from '../database/state-lists.js';
 
@@ -8,6 +8,7 @@ export interface TaskTables {
   tasks: string;
   events: string;
   leases: string;
+  replicas: string;
   pushConfigs: string;
   receipts: string;
   effects: string;
@@ -58,13 +59,13 @@ export const lockByNoStatement = ({ tasks }: TaskTables): string => `
  */
 export const decideStatement = (tables: TaskTables): string => `
   WITH l AS MATERIALIZED (
-    SELECT generation, admitted_version, expires_at, turn_id, holder, attempt
+    SELECT generation, admitted_version, expires_at, turn_id, holder, follows_holder, claims
       FROM ${tables.leases} WHERE task_no = $1 FOR KEY SHARE
   )
   SELECT ${storedTaskColumns(tables, 't')},
          l.generation AS "leaseGeneration", l.admitted_version AS "admittedVersion",
-         l.turn_id AS "leaseTurnId", l.holder AS "leaseHolder", l.attempt AS "leaseAttempt",
-         l.expires_at <= clock_timestamp() AS expired
+         l.turn_id AS "leaseTurnId", l.holder AS "leaseHolder", l.claims AS "leaseClaims",
+         ${runsOutAt(tables.replicas, 'l')} <= clock_timestamp() AS expired
     FROM ${tables.tasks} AS t LEFT JOIN l ON true
    WHERE t.task_no = $1`;
 
@@ -105,7 +106,7 @@ export const createStatement = (
     leased
       ? `l AS (
     INSERT INTO ${leases} (${leaseColumns})
-    SELECT task_no, $4, $12, $13::uuid, 0, $14, 1, ${leaseExpiry('$15')}, $16, $17, NULL FROM t
+    SELECT task_no, $4, $12, $13::uuid, 0, $14, true, 1, true, ${leaseExpiry('$15')}, $16, $17, NULL FROM t
     RETURNING generation
   ), `
       : ''
@@ -192,7 +193,7 @@ function leaseOfCommit(leases: string, { fenced, endsTurn }: AppendVariant): str
 /** The lease of a follow-up or of a cancel turn, in the transaction that admits it. Columns as in `createStatement`. */
 export const acquireStatement = ({ leases }: TaskTables): string => `
   INSERT INTO ${leases} (${leaseColumns})
-  VALUES ($1, $2, $3, $4::uuid, $5::integer, $6, 1, ${leaseExpiry('$7')}, $8, $9,
+  VALUES ($1, $2, $3, $4::uuid, $5::integer, $6, true, 1, true, ${leaseExpiry('$7')}, $8, $9,
           CASE WHEN $3 = 'cancel' THEN clock_timestamp() END)
   RETURNING generation`;
 

@@ -1,5 +1,4 @@
 import {
-  attemptFound,
   type ClaimedLease,
   type ClaimRequest,
   type HeldLeaseInfo,
@@ -14,6 +13,9 @@ interface Lease extends LeaseRequest {
   generation: number;
   admittedVersion: number;
   attempt: number;
+  /** Whether the run of its holder is counted in `attempt`. */
+  begun: boolean;
+  claims: number;
   current: string | null;
   expiresAt: number;
   renewedAt: number;
@@ -32,14 +34,15 @@ export class InMemoryLeaseStore extends LeaseStore {
   override acquire(scope: TaskScope, request: LeaseRequest, admittedVersion: number): Promise<number | undefined> {
     const held = this.leases.get(keyOf(scope));
     if (held) {
-      const ours = held.turnId === request.turnId && held.current === request.holder && held.attempt === 1;
+      const ours = held.turnId === request.turnId && held.current === request.holder && held.claims === 0;
       return Promise.resolve(ours ? held.generation : undefined);
     }
     const now = Date.now();
     const generation = ++this.lastGeneration;
     this.leases.set(keyOf(scope), {
       ...request,
-      ...{ scope, generation, admittedVersion, attempt: 1, current: request.holder, renewedAt: now },
+      ...{ scope, generation, admittedVersion, current: request.holder, renewedAt: now },
+      ...{ attempt: 1, begun: true, claims: 0 },
       ...{ expiresAt: now + request.ttlMs, cancelRequested: request.kind === 'cancel' },
     });
     return Promise.resolve(generation);
@@ -71,19 +74,25 @@ export class InMemoryLeaseStore extends LeaseStore {
     return Promise.resolve(abandoned.map((lease) => this.take(lease, holder, ttlMs, now)));
   }
 
+  override begin(generation: number): Promise<boolean> {
+    const [lease] = this.of([generation]);
+    if (lease && !lease.begun) Object.assign(lease, { attempt: lease.attempt + 1, begun: true });
+    return Promise.resolve(lease !== undefined);
+  }
+
   override release(generation: number): Promise<boolean> {
     const [lease] = this.of([generation]);
     return Promise.resolve(lease !== undefined && this.leases.delete(keyOf(lease.scope)));
   }
 
   override handOver(generation: number, afterMs: number): Promise<boolean> {
-    return Promise.resolve(this.change(generation, { current: null, expiresAt: Date.now() + afterMs }));
+    return Promise.resolve(this.letGo(generation, { current: null, expiresAt: Date.now() + afterMs }));
   }
 
   override putBack(claimed: ClaimedLease, afterMs: number): Promise<boolean> {
     const { generation, lastHolder, lastRenewedAt } = claimed;
-    const found = { current: lastHolder, attempt: attemptFound(claimed), renewedAt: lastRenewedAt.getTime() };
-    return Promise.resolve(this.change(generation, { ...found, expiresAt: Date.now() + afterMs }));
+    const found = { current: lastHolder, renewedAt: lastRenewedAt.getTime() };
+    return Promise.resolve(this.letGo(generation, { ...found, expiresAt: Date.now() + afterMs }));
   }
 
   override requestCancel(scope: TaskScope): Promise<void> {
@@ -122,25 +131,29 @@ export class InMemoryLeaseStore extends LeaseStore {
     return [...this.leases.values()].filter(({ generation }) => asked.has(generation));
   }
 
-  private change(generation: number, changes: Partial<Lease>): boolean {
+  /** Under a new generation, and without the run that has begun under this one. */
+  private letGo(generation: number, changes: Partial<Lease>): boolean {
     const [lease] = this.of([generation]);
-    if (lease) Object.assign(lease, { ...changes, generation: ++this.lastGeneration });
-    return lease !== undefined;
+    if (!lease) return false;
+    if (lease.begun) lease.attempt -= 1;
+    Object.assign(lease, { ...changes, begun: false, generation: ++this.lastGeneration });
+    return true;
   }
 
   private take(lease: Lease, holder: string, ttlMs: number, now: number): ClaimedLease {
     const { scope, kind, turnId, admittedVersion, cancelRequested, request, context } = lease;
     const before = { lastHolder: lease.current, lastRenewedAt: new Date(lease.renewedAt) };
     lease.generation = ++this.lastGeneration;
-    lease.attempt += lease.current === null ? 0 : 1;
-    Object.assign(lease, { current: holder, renewedAt: now, expiresAt: now + ttlMs });
-    const { generation, attempt } = lease;
+    lease.claims += 1;
+    Object.assign(lease, { current: holder, begun: false, renewedAt: now, expiresAt: now + ttlMs });
+    const { generation } = lease;
+    const attempt = lease.attempt + 1;
     return { generation, scope, kind, turnId, admittedVersion, attempt, cancelRequested, request, context, ...before };
   }
 }
 
 /** It is to be canceled, or has been run often enough. */
-const ends = ({ cancelRequested, kind, attempt, current }: Lease, attempts: number): boolean =>
-  cancelRequested || kind === 'cancel' || attempt + (current === null ? 0 : 1) > attempts;
+const ends = ({ cancelRequested, kind, attempt }: Lease, attempts: number): boolean =>
+  cancelRequested || kind === 'cancel' || attempt >= attempts;
 
 const keyOf = ({ tenant, owner, taskId }: TaskScope): string => JSON.stringify([tenant, owner, taskId]);

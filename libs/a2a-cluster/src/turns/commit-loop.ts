@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Task, TaskState } from '@a2a-js/sdk';
 import { isPassing } from '../database/database-errors.js';
-import { socketsRead } from '../database/late-timer.js';
 import { Backoff } from '../database/retry.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -276,8 +275,7 @@ export class CommitLoop {
   private async leftMs(begunAt: number, trouble: unknown): Promise<number> {
     this.firstTriedAt ??= begunAt;
     const left = (): number => this.lease.deadline(this.firstTriedAt!) - performance.now();
-    // After a pause of the whole process an accepted renewal may not have been read yet.
-    if (left() <= 0) await socketsRead();
+    if (left() <= 0) await this.lease.confirm();
     if (this.refusal) throw this.refusal;
     const leftMs = left();
     if (leftMs <= 0) throw this.lost('its events could not be stored before it ran out', trouble);

@@ -25,6 +25,8 @@ export interface CommitTarget {
 export interface LeaseView {
   /** Monotonic time until which a write may be tried; for a new task, given when its first commit was first tried. */
   deadline(firstTriedAt: number): number;
+  /** Finds out whether the lease is held where its deadline has passed: this process may have stood still. */
+  confirm(): Promise<unknown>;
   /** For how long one batch of events is tried again, in ms: what cannot be stored for so long is not stored at all. */
   readonly retryMs: number;
   /** The first commit of a new task has brought its lease. */

@@ -31,7 +31,9 @@ export class FencedEventBus implements ExecutionEventBus {
     const { loop } = execution;
     if (!loop || execution.reply || this.finishedByExecutor || execution.defect) return this.drop(event);
     this.refuseForeign(event);
-    if (!execution.checkDeadline() || loop.isSealed) return this.drop(event);
+    // One whose deadline has passed waits in the queue until it is known who has the lease.
+    execution.checkDeadline();
+    if (loop.isSealed) return this.drop(event);
     if (event.kind === 'message') this.reply(event.data);
     else if (!loop.add(toTaskEvent(event, execution))) return this.drop(event);
     if (loop.queuedBytes > this.maxQueuedBytes / 2) loop.hurry();

@@ -135,6 +135,7 @@ export class TurnAdmission {
       this.stream,
       {
         retryMs: execution.retryMs,
+        confirm: () => execution.confirmLease(),
         deadline: (firstTriedAt) => execution.lease?.deadline ?? heartbeat?.deadlineFrom(firstTriedAt) ?? Infinity,
         acquired: hold,
         refused: (refusal) => {

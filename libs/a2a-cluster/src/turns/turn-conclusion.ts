@@ -40,7 +40,7 @@ export class TurnConclusion {
     try {
       if (isShutdown(execution)) await execution.lastLook;
       // An executor that stood still past its deadline may come back before any timer tells.
-      execution.checkDeadline();
+      await execution.confirmLease();
       const handsOver = this.isToBeHandedOver(execution);
       // Whoever goes on with it would not know how the calls under way came out.
       if (handsOver) await execution.closeEffects(this.effectsMs);

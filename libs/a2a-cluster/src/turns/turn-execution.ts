@@ -218,6 +218,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
 
   /** For itself, or for the cleaning up after it was canceled. */
   async beginFor(host: { readonly signal: AbortSignal; assertHeld(): void }): Promise<EffectTurn> {
+    await this.confirmLease();
     host.assertHeld();
     const { loop, taskId, turnId, attempt } = this;
     if (!loop || loop.isSealed) {
@@ -240,11 +241,21 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
     if (reason.code !== 'TASK_CANCELED') this.cleanUp.stop(reason);
   }
 
-  /** Whether the lease can still be relied on; gives it up if not. */
+  /** Whether the lease can be relied on now. Where it cannot, what becomes of it is found out. */
   checkDeadline(): boolean {
     if (!this.lease || this.lease.isLive()) return true;
-    this.lease.drop();
-    this.onLost('it could not be renewed in time');
+    void this.confirmLease();
+    return false;
+  }
+
+  /** The same once it is known whether somebody else has claimed it; gives it up if it cannot be relied on then. */
+  async confirmLease(): Promise<boolean> {
+    const { lease } = this;
+    if (!lease || (await lease.confirm())) return true;
+    if (this.lease === lease) {
+      lease.drop();
+      this.onLost('it could not be renewed in time');
+    }
     return false;
   }
 
