@@ -9,8 +9,9 @@ import { EffectEntity } from '../../libs/a2a-cluster/src/effects/effect.entity.j
 import { FencedTransactions } from '../../libs/a2a-cluster/src/effects/fenced-transactions.js';
 import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/effects/typeorm-effect-store.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
-import { Heartbeat, type LeaseTimes } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
+import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
+import type { LeaseTimes } from '../../libs/a2a-cluster/src/leases/lease-times.js';
 import { LeaseEntity } from '../../libs/a2a-cluster/src/leases/lease.entity.js';
 import { ReplicaEntity } from '../../libs/a2a-cluster/src/leases/replica.entity.js';
 import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';

@@ -12,7 +12,7 @@ import {
 } from './a2a-cluster.option-rules.js';
 import { resolveGrpc, resolveLegacyCompat, resolveTransports } from './a2a-cluster.transport-options.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
-import type { LeaseTimes } from './leases/heartbeat.js';
+import type { LeaseTimes } from './leases/lease-times.js';
 import type { AgentCardInput } from './protocol/agent-cards.js';
 import type { GuardInput } from './protocol/controllers.js';
 import type { GrpcOptions } from './protocol/grpc/grpc-options.js';

@@ -37,7 +37,7 @@ export {
   type RenewedLease,
   type TurnKind,
 } from './leases/lease-store.js';
-export type { LeaseTimes } from './leases/heartbeat.js';
+export type { LeaseTimes } from './leases/lease-times.js';
 export { TaskEventStream, type WakeupListener } from './streams/task-event-stream.js';
 
 export {

@@ -174,7 +174,7 @@ describe('Heartbeat', () => {
     expect(lease.isLive()).toBe(true);
   });
 
-  it('B11 a renewal may take as long as the first deadline of what it renews allows', async () => {
+  it('B11 a renewal may take as long as the first deadline of what it renews allows', () => {
     hold(1);
     hold(2, performance.now() - 2_000);
     leases.renewal = hanging;

@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { LeaseStore, RenewedLease } from './lease-store.js';
+import type { LeaseTimes } from './lease-times.js';
 import { MARGIN, RenewalPace } from './renewal-pace.js';
 
 /** What the holder of a lease is told. */
@@ -28,18 +29,6 @@ export interface HeldLease {
   transferTo(holder: LeaseHolder): void;
   /** Renews it no longer. */
   drop(): void;
-}
-
-/** The times of a lease, in ms. */
-export interface LeaseTimes {
-  /**
-   * In this time five renewals are sent at the least, and one every twentieth of `ttlMs`. They are tried again and again
-   * while the database does not answer: an outage of 0.8 `ttlMs` loses no lease. A follow-up waits as long at most for the
-   * turn before it to let go. At most a third of `ttlMs`. Default: 30 000.
-   */
-  heartbeatIntervalMs: number;
-  /** For how long a lease is held without a renewal; the holder stops a tenth earlier. Default: 120 000. */
-  ttlMs: number;
 }
 
 interface Entry extends HeldLease {
