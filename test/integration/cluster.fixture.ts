@@ -10,8 +10,8 @@ import { FencedTransactions } from '../../libs/a2a-cluster/src/effects/fenced-tr
 import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/effects/typeorm-effect-store.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
-import type { LeaseTimes } from '../../libs/a2a-cluster/src/leases/lease-times.js';
 import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
+import type { LeaseTimes } from '../../libs/a2a-cluster/src/leases/lease-times.js';
 import { LeaseEntity } from '../../libs/a2a-cluster/src/leases/lease.entity.js';
 import { ReplicaEntity } from '../../libs/a2a-cluster/src/leases/replica.entity.js';
 import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';

@@ -1,6 +1,15 @@
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
 import { callContextOf, isLost, newScope, useCluster } from './cluster.fixture.js';
-import { artifact, artifactsOf, COMPLETED, INPUT_REQUIRED, message, status, taskEvent } from './events.fixture.js';
+import {
+  artifact,
+  artifactsOf,
+  COMPLETED,
+  INPUT_REQUIRED,
+  message,
+  status,
+  taskEvent,
+  textOf,
+} from './events.fixture.js';
 import { connectionReset, interceptable, type InterceptedDatabase, withoutGuard } from './faults.fixture.js';
 import {
   expireLeases,
@@ -149,6 +158,46 @@ describe('Commits whose answer was lost', () => {
     await expect(replica.followUp(scope, message('answer'))).rejects.toMatchObject({ code: 'LEASE_LOST' });
     expect((await logOf(cluster.db, taskNo)).slice(2)).toEqual(['userMessage answer', 'status FAILED']);
     expect(replica.heartbeat.generations).toEqual([]);
+  });
+
+  it('O53 an admission, done, whose lease this replica itself has claimed: what it made is not there any more', async () => {
+    const { replica, database } = replicaWithFaults();
+    const { scope, taskNo } = await replica.waiting();
+    database.interceptTransaction = async (run) => {
+      database.interceptTransaction = (again) => again();
+      await run();
+      await expireLeases(cluster.db, taskNo);
+      const claimed = await replica.leases.claim({ holder: replica.holderId, ttlMs: 60_000, limit: 1 });
+      expect(claimed).toHaveLength(1);
+      throw new CommitOutcomeUnknownError(connectionReset());
+    };
+    await expect(replica.followUp(scope, message('answer'))).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    expect((await logOf(cluster.db, taskNo)).slice(2)).toEqual(['userMessage answer']);
+  });
+
+  it('B12 a claim whose answer was lost, three times: no attempt is used up, and FAILED says one run', async () => {
+    const dead = cluster.replica();
+    const { replica: b, database } = replicaWithFaults();
+    const { taskNo, scope } = await dead.working();
+    await expireLeases(cluster.db, taskNo);
+    const { intercept } = database;
+    let left = 3;
+    database.intercept = async (sql, run) => {
+      const rows = await intercept(sql, run);
+      if (left === 0 || !sql.includes('WITH gone AS')) return rows;
+      expect(rows).toHaveLength(1);
+      left -= 1;
+      throw connectionReset();
+    };
+    for (let lost = 1; lost <= 3; lost += 1) {
+      await expect(b.sweeper.runOnce()).rejects.toThrow('ECONNRESET');
+      await expireLeases(cluster.db, taskNo);
+    }
+    const ending = { holder: b.holderId, ttlMs: 60_000, limit: 1, endingAfterAttempts: 2 };
+    expect(await b.leases.claim(ending)).toEqual([]); // it may still be run again
+    expect(await b.sweeper.runOnce()).toMatchObject({ claimed: 1, failed: 1 });
+    const { status: ended } = (await b.tasks.find(scope))!.task;
+    expect(textOf(ended!.message!)).toContain('(attempt 1)');
   });
 
   it.each(cases)('O53 the request to cancel a waiting task, %s: repeated, it finds its own lease', async (lost) => {
