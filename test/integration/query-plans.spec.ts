@@ -200,6 +200,16 @@ describe('Plans of statements over many tasks', () => {
     expect(found).toEqual(statements.map(([what]) => [what, []]));
   });
 
+  it('B.18 look for running tasks without a lease at the cost of those that run, not of all that ended', async () => {
+    const { tables } = cluster.replica();
+    await fill();
+    const statement = withoutLeaseStatement(tables);
+    const touched = await pages(statement, ['default', 0, 1_000]);
+    // Each of them in a page of its own, the index, and the leases.
+    expect(touched).toBeLessThan(TASKS / 100 + 50);
+    await cluster.db.query('TRUNCATE a2a_tasks, a2a_task_events, a2a_task_effects, a2a_task_leases');
+  });
+
   it('prune at the same cost however much was pruned before', async () => {
     const { tables, tasks, effects } = cluster.replica();
     const jobs: [(limit: number) => Promise<number>, string, unknown[]][] = [

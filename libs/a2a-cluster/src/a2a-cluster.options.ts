@@ -77,7 +77,10 @@ export interface A2AClusterOptions {
   streams?: {
     /** What a lost wake-up costs at most. Default: 1 000. */
     pollIntervalMs?: number;
-    /** Wake-ups by LISTEN and NOTIFY. Turn it off behind a pooler that does not carry them. Default: true. */
+    /**
+     * Wake-ups by LISTEN and NOTIFY. Turn it off behind a pooler that does not carry them: a replica that finds it out by
+     * itself says so once, polls, and tries again every ten minutes. Default: true.
+     */
     notify?: boolean;
     /**
      * How long events stay in the log at least; then they go once the snapshot contains them and every push receiver
