@@ -97,7 +97,7 @@ export function protocolProviders(): Provider[] {
         runner: TurnRunner,
         cancellation: TaskCancellation,
         push: PushReceivers,
-        { ownerResolver, validateInputModes, turns, streams }: ResolvedOptions,
+        { ownerResolver, validateInputModes, turns, streams, requests }: ResolvedOptions,
       ) =>
         new ClusterRequestHandler(
           ...([
@@ -108,7 +108,7 @@ export function protocolProviders(): Provider[] {
             new TurnAnswers(tasks, stream, streams.pollIntervalMs),
             cancellation,
           ] as const),
-          ...([scopeResolver(ownerResolver), validateInputModes, turns.messageIdWindowMs, push] as const),
+          ...([scopeResolver(ownerResolver), validateInputModes, turns.messageIdWindowMs, push, requests] as const),
         ),
       [AgentCards, LEASED_TASKS, TaskEventStream, TurnRunner, TaskCancellation, PushReceivers, RESOLVED_OPTIONS],
     ),
@@ -131,12 +131,12 @@ export function protocolProviders(): Provider[] {
         host: HttpAdapterHost,
         { transports }: StaticParts,
         config: ApplicationConfig,
-        { legacyCompat }: ResolvedOptions,
+        { legacyCompat, requests }: ResolvedOptions,
       ) => {
         // As soon as there is an adapter, which is before Nest registers its own parser.
         host.init$.subscribe(() => {
           if (host.httpAdapter?.getType?.() !== 'express') return; // an application context has none
-          host.httpAdapter.use(a2aBodyParser(transports, () => globalPrefix(config), legacyCompat.rest));
+          host.httpAdapter.use(a2aBodyParser(transports, () => globalPrefix(config), legacyCompat.rest, requests.maxValues));
         });
         return transports;
       },

@@ -31,11 +31,11 @@ export function recoveryProviders(): Provider[] {
         heartbeat: Heartbeat | null,
         admission: TurnAdmission,
         runner: TurnRunner,
-        { sweeper, contextCodec, ownerResolver }: ResolvedOptions,
+        { sweeper, contextCodec, ownerResolver, requests }: ResolvedOptions,
         { agentId }: StaticParts,
       ) => {
         if (!heartbeat || !sweeper) return null;
-        const reExecution = new ReExecution(runner, tasks, contextCodec, scopeResolver(ownerResolver));
+        const reExecution = new ReExecution(runner, tasks, contextCodec, scopeResolver(ownerResolver), requests);
         const recovery = new AbandonedTurnRecovery(
           ...([tasks, leases, effects, stream, heartbeat, reExecution, sweeper, agentId] as const),
         );

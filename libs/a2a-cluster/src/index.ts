@@ -19,6 +19,7 @@ export {
   type CreatedTask,
   type CreateOptions,
   type FoundTask,
+  type LargeTask,
   type MessageReceipt,
   type PushReceiver,
   type StoredTask,
@@ -26,6 +27,7 @@ export {
   VersionedTaskStore,
   type WriteOptions,
 } from './tasks/task-store.js';
+export type { RequestLimits } from './tasks/request-limits.js';
 export type { StoredLength } from './tasks/snapshot-pace.js';
 export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event.js';
 export {

@@ -21,6 +21,7 @@ import type {
 import {
   A2AError,
   ExtendedAgentCardNotConfiguredError,
+  RequestMalformedError,
   TaskNotFoundError,
   UnsupportedOperationError,
 } from '@a2a-js/sdk/errors';
@@ -38,6 +39,7 @@ import type { TurnExecution } from '../turns/turn-execution.js';
 import { receiptOf } from '../turns/message-fingerprint.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
 import type { AgentCards } from './agent-cards.js';
+import type { RequestLimits } from '../tasks/request-limits.js';
 import {
   checkListTasks,
   checkScope,
@@ -68,6 +70,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     private readonly validateInputModes: boolean,
     private readonly messageIdWindowMs: number,
     private readonly push: PushReceivers,
+    private readonly limits: RequestLimits,
   ) {}
 
   getAgentCard(): Promise<AgentCard> {
@@ -199,7 +202,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
 
   /** Checks a message and starts its turn. */
   private async begin(params: SendMessageRequest, context: ServerCallContext): Promise<TurnExecution | Repetition> {
-    const message = requireMessage(params);
+    const message = requireMessage(params, this.limits);
     const { offered } = this.cards;
     if (this.validateInputModes) requireInputModes(offered, message);
     requireExtensions(offered, context);
@@ -213,7 +216,15 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     }
     const task = message.taskId ? (await this.require(message.taskId, context)).task : undefined;
     const contextId = task?.contextId ?? (message.contextId || randomUUID());
-    const references = await referenceTasks(this.tasks, message.referenceTaskIds, (id) => this.scope(context, id));
+    const { maxReferenceBytes } = this.limits;
+    const references = await referenceTasks(this.tasks, message.referenceTaskIds, (id) => this.scope(context, id), {
+      maxBytes: maxReferenceBytes,
+      tooLarge: (id) => {
+        throw new RequestMalformedError(
+          `The tasks that message.referenceTaskIds names hold more than ${maxReferenceBytes} bytes, up to ${id}.`,
+        );
+      },
+    });
     // What the client claims to be its context is compared under the task's lock; the executor gets the true one.
     const request = {
       ...params,

@@ -1,4 +1,4 @@
-import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
+import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { HeldLeaseInfo, LeaseRequest, LeaseStore } from '../leases/lease-store.js';
@@ -12,6 +12,7 @@ import {
   type CreatedTask,
   type CreateOptions,
   type FoundTask,
+  type LargeTask,
   type MessageReceipt,
   type StoredTask,
   type TaskScope,
@@ -141,6 +142,17 @@ export class OrderedTaskStore extends VersionedTaskStore {
     return found && this.find(found.scope);
   }
 
+  override async findUpTo(which: TaskScope | number, maxBytes: number): Promise<FoundTask | LargeTask | undefined> {
+    const found = await this.tasks.findUpTo(which, maxBytes);
+    if (!found) return undefined;
+    const held = await this.leases.find(found.scope);
+    return { ...found, waiting: isInterrupted(stateOf(found)) && (!held || asksForInput(found, held)) };
+  }
+
+  override readText(taskNo: number): Promise<{ version: number; text: string } | undefined> {
+    return this.tasks.readText(taskNo);
+  }
+
   override overdue(
     waitingForMs: number,
     limit: number,
@@ -182,10 +194,11 @@ export class OrderedTaskStore extends VersionedTaskStore {
   }
 }
 
-const stateOf = ({ task }: StoredTask) => task.status?.state ?? 0;
+const stateOf = (found: StoredTask | LargeTask): TaskState =>
+  'task' in found ? (found.task.status?.state ?? 0) : found.state;
 
 /** The turn that holds the lease has itself said that the task waits. */
-const asksForInput = (found: StoredTask, { admittedVersion }: HeldLeaseInfo): boolean =>
+const asksForInput = (found: StoredTask | LargeTask, { admittedVersion }: HeldLeaseInfo): boolean =>
   isInterrupted(stateOf(found)) && found.stateVersion > admittedVersion;
 
 /** Certainly nothing was stored: the lease may go. After any other error it stays, and the retry finds it. */

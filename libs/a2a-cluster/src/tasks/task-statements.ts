@@ -20,6 +20,24 @@ export const storedTaskColumns = ({ events }: TaskTables, t: string): string => 
   (SELECT '[' || string_agg(e.event, ',' ORDER BY e.version) || ']' FROM ${events} AS e
     WHERE e.task_no = ${t}.task_no AND e.version > ${t}.snapshot_version AND e.version <= ${t}.version) AS tail`;
 
+/**
+ * The same of a task whose snapshot is no longer than so many bytes; of a longer one how many there are to read, and
+ * neither snapshot nor tail. The length of a text is known without reading it. A tail is never longer than its snapshot,
+ * or 256 k characters.
+ */
+const storedUpToColumns = ({ events }: TaskTables, t: string, maxBytes: string): string => {
+  const isLarge = `octet_length(${t}.snapshot) > ${maxBytes}::integer`;
+  const tail = `FROM ${events} AS e
+    WHERE e.task_no = ${t}.task_no AND e.version > ${t}.snapshot_version AND e.version <= ${t}.version`;
+  return `
+  ${t}.task_no AS "taskNo", ${t}.version, ${t}.state_version AS "stateVersion", ${t}.state,
+  ${t}.context_id AS "contextId", ${t}.snapshot_version AS "snapshotVersion",
+  CASE WHEN ${isLarge} THEN NULL ELSE ${t}.snapshot END AS snapshot,
+  CASE WHEN ${isLarge} THEN NULL ELSE (SELECT '[' || string_agg(e.event, ',' ORDER BY e.version) || ']' ${tail}) END AS tail,
+  CASE WHEN ${isLarge}
+       THEN octet_length(${t}.snapshot) + (SELECT coalesce(sum(octet_length(e.event)), 0) ${tail}) END AS bytes`;
+};
+
 /** Whose it is, and whether somebody runs it. */
 const foundTaskColumns = ({ leases }: TaskTables, t: string): string => `
   ${t}.tenant, ${t}.owner, ${t}.task_id AS "taskId",
@@ -30,6 +48,18 @@ export const findStatement = (tables: TaskTables): string => `
   SELECT ${storedTaskColumns(tables, 't')}, ${foundTaskColumns(tables, 't')}
     FROM ${tables.tasks} AS t
    WHERE ${isTask('t', SCOPE_FIRST)} AND t.agent = $4`;
+
+/** $1 tenant, $2 owner, $3 task id, $4 agent, $5 bytes. */
+export const findUpToStatement = (tables: TaskTables): string => `
+  SELECT ${storedUpToColumns(tables, 't', '$5')}, ${foundTaskColumns(tables, 't')}
+    FROM ${tables.tasks} AS t
+   WHERE ${isTask('t', SCOPE_FIRST)} AND t.agent = $4`;
+
+/** $1 task_no, $2 bytes. */
+export const findByNoUpToStatement = (tables: TaskTables): string => `
+  SELECT ${storedUpToColumns(tables, 't', '$2')}, ${foundTaskColumns(tables, 't')}
+    FROM ${tables.tasks} AS t
+   WHERE t.task_no = $1`;
 
 /** $1 task_no. */
 export const findByNoStatement = (tables: TaskTables): string => `

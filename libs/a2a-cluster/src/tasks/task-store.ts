@@ -4,6 +4,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import type { TaskScope } from '../database/task-scope.js';
 import type { StoredLength } from './snapshot-pace.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
+import { encodeTask } from './task-event.codec.js';
 
 export type { TaskScope } from '../database/task-scope.js';
 
@@ -24,6 +25,14 @@ export interface FoundTask extends StoredTask {
   scope: TaskScope;
   /** It waits for its client: nobody runs it, or the turn that runs has said what it needs. */
   waiting: boolean;
+}
+
+/** A task that is larger than what was asked for: where it stands, and how large it is. */
+export interface LargeTask extends Omit<FoundTask, 'task' | 'length'> {
+  contextId: string;
+  state: TaskState;
+  /** How long its JSON is, or at most. */
+  bytes: number;
 }
 
 /** A message as repetitions of it are recognised: by its id and its content. */
@@ -141,6 +150,20 @@ export abstract class VersionedTaskStore implements TaskStore {
 
   /** The same by the store's own key. */
   abstract findByNo(taskNo: number): Promise<FoundTask | undefined>;
+
+  /**
+   * Finds a task as `find` and `findByNo` do, but only what it takes to decide about it where its JSON is much longer than
+   * `maxBytes`: then nothing large is read. A store that does not know lengths may return all tasks whole, as this does.
+   */
+  findUpTo(which: TaskScope | number, _maxBytes: number): Promise<FoundTask | LargeTask | undefined> {
+    return typeof which === 'number' ? this.findByNo(which) : this.find(which);
+  }
+
+  /** The task as JSON text (`Task.toJSON`), and the version that it shows. */
+  async readText(taskNo: number): Promise<{ version: number; text: string } | undefined> {
+    const found = await this.findByNo(taskNo);
+    return found && { version: found.version, text: encodeTask(found.task) };
+  }
 
   /** The task of a message that was accepted before, within its window. */
   abstract findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined>;

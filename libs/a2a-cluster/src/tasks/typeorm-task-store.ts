@@ -5,6 +5,7 @@ import type { ClusterDatabase, SqlExecutor } from '../database/cluster-database.
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
+import { turnOfTheLoop } from '../database/turn-of-the-loop.js';
 import { racePoint } from '../race-points/race-points.js';
 import { applyEvent } from './apply-event.js';
 import { expandTaskEvent } from './expand-task-event.js';
@@ -15,7 +16,16 @@ import { pruneReceiptsStatement } from './receipt-statements.js';
 import { TaskCommits } from './task-commits.js';
 import { PAGE_BYTES, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
 import { decodeEvent, encodeTask } from './task-event.codec.js';
-import { type FoundRow, foundTask, isWaiting, madeLease, stateOfRow, storedTask } from './task-rows.js';
+import {
+  type FoundRow,
+  foundTask,
+  foundUpTo,
+  type FoundUpToRow,
+  isWaiting,
+  madeLease,
+  stateOfRow,
+  storedTask,
+} from './task-rows.js';
 import type { ScopeResolver } from './task-scope.js';
 import { TaskListing } from './task-listing.js';
 import { pruneEventsStatement, pruneTasksStatement } from './prune-statements.js';
@@ -30,6 +40,7 @@ import {
   type CreatedTask,
   type CreateOptions,
   type FoundTask,
+  type LargeTask,
   type MessageReceipt,
   type StoredTask,
   type TaskScope,
@@ -44,6 +55,9 @@ interface EventRow {
   bytes: number;
 }
 type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
+
+/** No text of PostgreSQL is longer. */
+const MAX_TEXT_BYTES = 2 ** 30;
 
 /** Tasks and their event logs in the app's database. */
 export class TypeOrmTaskStore extends VersionedTaskStore {
@@ -79,6 +93,27 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   override async findByNo(taskNo: number): Promise<FoundTask | undefined> {
     const [row] = await this.database.query<FoundRow>(this.prepared.findByNo, [taskNo]);
     return row && foundTask(row);
+  }
+
+  override async findUpTo(which: TaskScope | number, maxBytes: number): Promise<FoundTask | LargeTask | undefined> {
+    const bytes = Math.min(maxBytes, MAX_TEXT_BYTES);
+    const [row] =
+      typeof which === 'number'
+        ? await this.database.query<FoundUpToRow>(this.prepared.findByNoUpTo, [which, bytes])
+        : await this.database.query<FoundUpToRow>(this.prepared.findUpTo, [
+            ...[which.tenant, which.owner, which.taskId, this.agent, bytes],
+          ]);
+    return row && foundUpTo(row);
+  }
+
+  /** Without a tail the snapshot is the text as it stands. */
+  override async readText(taskNo: number): Promise<{ version: number; text: string } | undefined> {
+    const [row] = await this.database.query<FoundRow>(this.prepared.findByNo, [taskNo]);
+    if (!row) return undefined;
+    if (row.tail === null) return { version: row.version, text: row.snapshot };
+    const { version, task } = storedTask(row);
+    await turnOfTheLoop();
+    return { version, text: encodeTask(task) };
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
