@@ -2,6 +2,7 @@ import { CreateA2AClusterTables1796000000000 } from './database/migrations/17960
 import { IndexPushReceiversThatAreDue1797000000000 } from './database/migrations/1797000000000-index-push-receivers-that-are-due.js';
 import { IndexWhatIsPruned1798000000000 } from './database/migrations/1798000000000-index-what-is-pruned.js';
 import { FindTasksByTheirId1799000000000 } from './database/migrations/1799000000000-find-tasks-by-their-id.js';
+import { AddTaskHeads1801000000000 } from './database/migrations/1801000000000-add-task-heads.js';
 import { EffectEntity } from './effects/effect.entity.js';
 import { LeaseEntity } from './leases/lease.entity.js';
 import { PushConfigEntity } from './push/push-config.entity.js';
@@ -25,4 +26,5 @@ export const A2A_CLUSTER_MIGRATIONS = [
   IndexPushReceiversThatAreDue1797000000000,
   IndexWhatIsPruned1798000000000,
   FindTasksByTheirId1799000000000,
+  AddTaskHeads1801000000000,
 ];

@@ -20,6 +20,7 @@ export {
   type CreateOptions,
   type FoundTask,
   type LargeTask,
+  type MakeRoom,
   type MessageReceipt,
   type PushReceiver,
   type StoredTask,

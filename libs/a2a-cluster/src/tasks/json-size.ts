@@ -1,3 +1,9 @@
+/**
+ * From here on an answer is large, in bytes of JSON: room is made for it before it is read. Below it a thousand of them
+ * are what one process holds easily, and they cost nothing more.
+ */
+export const LARGE_BYTES = 256 * 1024;
+
 /** What a key, a number or a pair of brackets takes, about. */
 const PIECE = 8;
 

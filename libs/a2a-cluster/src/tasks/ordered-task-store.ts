@@ -13,6 +13,7 @@ import {
   type CreateOptions,
   type FoundTask,
   type LargeTask,
+  type MakeRoom,
   type MessageReceipt,
   type StoredTask,
   type TaskScope,
@@ -189,8 +190,8 @@ export class OrderedTaskStore extends VersionedTaskStore {
     return this.tasks.save(task, context);
   }
 
-  override list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
-    return this.tasks.list(params, context);
+  override list(params: ListTasksRequest, context: ServerCallContext, makeRoom?: MakeRoom): Promise<ListTasksResponse> {
+    return this.tasks.list(params, context, makeRoom);
   }
 }
 

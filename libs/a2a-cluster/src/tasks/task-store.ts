@@ -35,6 +35,9 @@ export interface LargeTask extends Omit<FoundTask, 'task' | 'length'> {
   bytes: number;
 }
 
+/** Waits until there is room for so many bytes in memory. Rejects where there is none in time. */
+export type MakeRoom = (bytes: number) => Promise<void>;
+
 /** A message as repetitions of it are recognised: by its id and its content. */
 export interface MessageReceipt {
   messageId: string;
@@ -72,6 +75,8 @@ export interface CreateOptions extends EventOptions {
   commitId: string;
   /** JSON of the task after these events (`Task.toJSON`). */
   snapshot: string;
+  /** The same without history and artifacts, for lists; '' or left out: lists read the snapshot. */
+  head?: string;
   /** The lease of the turn; none where these events already end it, or where leases are off. */
   lease?: LeaseRequest;
   /** Remembers the message in the same transaction. */
@@ -99,6 +104,11 @@ export interface AppendOptions extends EventOptions {
   endsTurn: boolean;
   /** JSON of the task after these events, to renew the snapshot with. */
   snapshot?: string;
+  /**
+   * The same without history and artifacts, for lists, where these events change it. '', or left out where they may change
+   * it: lists read the snapshot.
+   */
+  head?: string;
 }
 
 /** A follow-up's admission. */
@@ -243,5 +253,6 @@ export abstract class VersionedTaskStore implements TaskStore {
 
   abstract load(taskId: string, context: ServerCallContext): Promise<Task | undefined>;
   abstract save(task: Task, context: ServerCallContext): Promise<void>;
-  abstract list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse>;
+  /** `makeRoom` is asked before more than a few bytes are read; a store that holds everything in memory need not ask. */
+  abstract list(params: ListTasksRequest, context: ServerCallContext, makeRoom?: MakeRoom): Promise<ListTasksResponse>;
 }

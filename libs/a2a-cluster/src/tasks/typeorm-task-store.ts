@@ -16,6 +16,7 @@ import { pruneReceiptsStatement } from './receipt-statements.js';
 import { TaskCommits } from './task-commits.js';
 import { PAGE_BYTES, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
 import { decodeEvent, encodeTask } from './task-event.codec.js';
+import { headOf } from './task-head.js';
 import {
   type FoundRow,
   foundTask,
@@ -41,6 +42,7 @@ import {
   type CreateOptions,
   type FoundTask,
   type LargeTask,
+  type MakeRoom,
   type MessageReceipt,
   type StoredTask,
   type TaskScope,
@@ -231,6 +233,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         commitId: randomUUID(),
         endsTurn: true,
         snapshot: encodeTask(task),
+        head: headOf(task),
       };
       const version = await this.commits.appendWithin(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
@@ -291,7 +294,8 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     if (!seen) {
       const { contextId } = task;
       const snapshot = encodeTask(task);
-      const made = await this.create(scope, [{ kind: 'task', task }], { contextId, commitId, snapshot });
+      const head = headOf(task);
+      const made = await this.create(scope, [{ kind: 'task', task }], { contextId, commitId, snapshot, head });
       this.noteSeen(context, { ...made, stateVersion: 1, task });
       return;
     }
@@ -302,13 +306,14 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     if (events.length === 0) return;
     const saved = events.reduce<Task>(applyEvent, stored.task);
     const endsTurn = isTerminal(saved.status?.state ?? 0);
-    const options = { expectedVersion: seen.version, commitId, endsTurn, snapshot: encodeTask(saved) };
+    const texts = { snapshot: encodeTask(saved), head: headOf(saved) };
+    const options = { expectedVersion: seen.version, commitId, endsTurn, ...texts };
     const version = await this.append({ taskNo: seen.taskNo, taskId: task.id }, events, options);
     this.noteSeen(context, { ...seen, version });
   }
 
-  override list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
-    return this.listing.list(params, this.scopeOf(context, ''));
+  override list(params: ListTasksRequest, context: ServerCallContext, makeRoom?: MakeRoom): Promise<ListTasksResponse> {
+    return this.listing.list(params, this.scopeOf(context, ''), makeRoom);
   }
 
   private noteSeen(context: ServerCallContext, stored: StoredTask): void {
