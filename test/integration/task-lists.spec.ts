@@ -30,7 +30,7 @@ describe('A list of tasks', () => {
     jest.spyOn(replica.database, 'query').mockImplementation(async (...args) => {
       const rows = await query(...args);
       read.push(JSON.stringify(rows).length);
-      return rows as never;
+      return rows;
     });
     return read;
   }

@@ -25,6 +25,7 @@ export {
   type PushReceiver,
   type StoredTask,
   type TaskScope,
+  type TaskText,
   VersionedTaskStore,
   type WriteOptions,
 } from './tasks/task-store.js';

@@ -17,6 +17,7 @@ import {
   type MessageReceipt,
   type StoredTask,
   type TaskScope,
+  type TaskText,
   VersionedTaskStore,
   type WriteOptions,
 } from './task-store.js';
@@ -150,7 +151,7 @@ export class OrderedTaskStore extends VersionedTaskStore {
     return { ...found, waiting: isInterrupted(stateOf(found)) && (!held || asksForInput(found, held)) };
   }
 
-  override readText(taskNo: number): Promise<{ version: number; text: string } | undefined> {
+  override readText(taskNo: number): Promise<TaskText | undefined> {
     return this.tasks.readText(taskNo);
   }
 

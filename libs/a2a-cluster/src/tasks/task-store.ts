@@ -35,6 +35,15 @@ export interface LargeTask extends Omit<FoundTask, 'task' | 'length'> {
   bytes: number;
 }
 
+/** A task as JSON text. */
+export interface TaskText {
+  /** The version and the state that it shows. */
+  version: number;
+  state: TaskState;
+  /** As `Task.toJSON` makes it. */
+  text: string;
+}
+
 /** Waits until there is room for so many bytes in memory. Rejects where there is none in time. */
 export type MakeRoom = (bytes: number) => Promise<void>;
 
@@ -169,10 +178,12 @@ export abstract class VersionedTaskStore implements TaskStore {
     return typeof which === 'number' ? this.findByNo(which) : this.find(which);
   }
 
-  /** The task as JSON text (`Task.toJSON`), and the version that it shows. */
-  async readText(taskNo: number): Promise<{ version: number; text: string } | undefined> {
+  /** A task as JSON text, which need not be decoded to be sent. */
+  async readText(taskNo: number): Promise<TaskText | undefined> {
     const found = await this.findByNo(taskNo);
-    return found && { version: found.version, text: encodeTask(found.task) };
+    if (!found) return undefined;
+    const { version, task } = found;
+    return { version, state: task.status?.state ?? 0, text: encodeTask(task) };
   }
 
   /** The task of a message that was accepted before, within its window. */

@@ -46,6 +46,7 @@ import {
   type MessageReceipt,
   type StoredTask,
   type TaskScope,
+  type TaskText,
   VersionedTaskStore,
   type WriteOptions,
 } from './task-store.js';
@@ -109,13 +110,15 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   /** Without a tail the snapshot is the text as it stands. */
-  override async readText(taskNo: number): Promise<{ version: number; text: string } | undefined> {
+  override async readText(taskNo: number): Promise<TaskText | undefined> {
     const [row] = await this.database.query<FoundRow>(this.prepared.findByNo, [taskNo]);
     if (!row) return undefined;
-    if (row.tail === null) return { version: row.version, text: row.snapshot };
-    const { version, task } = storedTask(row);
+    const { version, tail, snapshot } = row;
+    const state = stateOfRow(row);
+    if (tail === null) return { version, state, text: snapshot };
+    const { task } = storedTask(row);
     await turnOfTheLoop();
-    return { version, text: encodeTask(task) };
+    return { version, state, text: encodeTask(task) };
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
