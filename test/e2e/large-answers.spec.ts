@@ -2,14 +2,14 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
-import { type ServiceError, status } from '@grpc/grpc-js';
+import type { ServiceError } from '@grpc/grpc-js';
 import { jest } from '@jest/globals';
 import { VersionedTaskStore } from 'nestjs-a2a-cluster';
 import { UnsentBytes } from '../../libs/a2a-cluster/src/protocol/unsent-bytes.js';
 import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../helpers/client.js';
-import { RawGrpcClient, statusOf } from '../helpers/grpc-client.js';
 import { legacyClientFor } from '../helpers/legacy-client.js';
 import { Recording } from '../helpers/recording.js';
+import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
 import { Deferred, eventually } from '../helpers/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
 import {
@@ -24,6 +24,11 @@ import {
 import { grpcRequest, targetOf, withGrpc } from './grpc.fixture.js';
 
 const fixture = new AgentAppFixture();
+
+const LISTING = {
+  ...{ tenant: '', contextId: '', status: 0, pageSize: undefined, pageToken: '' },
+  ...{ statusTimestampAfter: undefined, historyLength: undefined },
+};
 
 const KB = 1024;
 const MIB = 1024 * KB;
@@ -108,10 +113,7 @@ describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s',
     expect(await getTask(client, made.id, 1)).toEqual({ ...task, history: task.history.slice(-1) });
     // A repetition of the message is answered with the task too.
     expect(await send(client, `make ${MIB}`, { messageId: `first over ${transport}` })).toEqual(task);
-    const listed = await client.listTasks({
-      ...{ tenant: '', contextId: '', status: 0, pageSize: undefined, pageToken: '', statusTimestampAfter: undefined },
-      ...{ historyLength: undefined, includeArtifacts: true },
-    });
+    const listed = await client.listTasks({ ...LISTING, includeArtifacts: true });
     expect(listed.tasks[0]).toEqual(task);
 
     const subscriber = Recording.subscribe(client, made.id);
@@ -285,18 +287,34 @@ describe('Clients that do not read', () => {
   });
 
   test.each([
-    ['stream', 'subscribeToTask'],
-    ['stream of a message', 'sendStreamingMessage'],
-  ] as const)('are cut off over gRPC, a %s, as RESOURCE_EXHAUSTED', async (_what, method) => {
+    ['subscribes', 'subscribeToTask', (id: string) => ({ tenant: '', id })],
+    ['streams a message', 'sendStreamingMessage', (id: string) => followUp(id)],
+    ['asks for the task', 'getTask', (id: string) => ({ tenant: '', id })],
+    ['asks for a page', 'listTasks', () => ({ ...LISTING, includeArtifacts: true })],
+  ] as const)('are cut off over gRPC, one that %s', async (_what, method, requestOf) => {
     const app = await start({ streams: { stallTimeoutMs: 400 } });
     const { id } = await send(await app.client(), `make ${SIZE}`);
-    const request = method === 'subscribeToTask' ? { tenant: '', id } : followUp(id);
-    const call = new RawGrpcClient(targetOf(app)).stream(method, request);
-    await eventually(() => unsentOf(app).readers > 0);
-    const ended = statusOf(call);
+    const call = new UnreadGrpcCalls(targetOf(app)).call(method, requestOf(id));
+    await eventually(() => unsentOf(app).readers === 1);
+    expect(unsentOf(app).held).toBeGreaterThan(SIZE);
+    // @grpc/grpc-js makes RESOURCE_EXHAUSTED of it.
+    expect(await call.cutOff).toBe('ENHANCE_YOUR_CALM');
     await nothingHeld(app);
-    call.resume();
-    expect((await ended).code).toBe(status.RESOURCE_EXHAUSTED);
+  });
+
+  test('cost one copy of the task over gRPC too', async () => {
+    const app = await start();
+    const { id } = await send(await app.client(), `make ${SIZE}`);
+    const reads = countReads(app, 50);
+    const calls = new UnreadGrpcCalls(targetOf(app));
+    for (let at = 0; at < 50; at += 1) calls.call('subscribeToTask', { tenant: '', id });
+    await eventually(() => unsentOf(app).readers === 50);
+    expect(unsentOf(app).held).toBeLessThan(2 * SIZE);
+    expect(reads.count).toBe(1);
+    // Everybody else is served.
+    expect((await getTask(await app.client(), id)).artifacts).toHaveLength(1);
+    calls.close();
+    await nothingHeld(app);
   });
 
   test('make room for others who wait for it', async () => {
@@ -314,7 +332,7 @@ describe('Clients that do not read', () => {
     const app = await start();
     const { id } = await send(await app.client(), `make ${SIZE}`);
     subscription(app, id);
-    new RawGrpcClient(targetOf(app)).stream('subscribeToTask', { tenant: '', id });
+    new UnreadGrpcCalls(targetOf(app)).call('subscribeToTask', { tenant: '', id });
     const unsent = unsentOf(app);
     await eventually(() => unsent.readers >= 1);
     await app.close();
