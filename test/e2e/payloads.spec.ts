@@ -149,9 +149,10 @@ describe.each(TRANSPORTS)('Payloads over %s', (transport) => {
   });
 
   test(
-    'a message of 100,000 parts is taken, stored and given back',
+    'a message of 100,000 parts is taken, stored and given back where the limits are raised',
     async () => {
-      const app = await fixture.start({ ...echo, cluster: { leases } });
+      const requests = { maxParts: 100_000, maxValues: 1_000_000 };
+      const app = await fixture.start({ ...echo, cluster: { leases, requests } });
       const client = await app.client({ transport });
       const parts = Array.from({ length: 100_000 }, (_, at) => textPart(String(at)));
       const { id } = await sendParts(client, ...parts);

@@ -14,7 +14,9 @@ import { pruneEventsStatement, pruneTasksStatement } from '../../libs/a2a-cluste
 import {
   createStatement,
   findByNoStatement,
+  findByNoUpToStatement,
   findStatement,
+  findUpToStatement,
   lockStatement,
   overdueStatement,
   readEventsStatement,
@@ -53,11 +55,12 @@ const FIRST_COMMIT: FirstCommitRow = {
   ...{ tenant: '', owner: 'o7', task_id: 't7', context_id: 'c7', state: 'TASK_STATE_WORKING', state_version: 1 },
   ...{ snapshot: '{}', count: 1, commit_id: randomUUID(), message_id: 'm7', fingerprint: 'hash', kind: 'message' },
   ...{ turn_id: randomUUID(), holder: 'h', ttl: 60_000, request: '{}', context: '{}' },
+  head: '{}',
 };
 
 const LATER_COMMIT: LaterCommitRow = {
   ...{ task_no: 7, version: 1, generation: 7, ends: true, count: 1, commit_id: randomUUID() },
-  ...{ state: 'TASK_STATE_COMPLETED', state_version: 2, snapshot: '{}' },
+  ...{ state: 'TASK_STATE_COMPLETED', state_version: 2, snapshot: '{}', head: '{}' },
 };
 
 describe('Plans of statements over many tasks', () => {
@@ -111,13 +114,15 @@ describe('Plans of statements over many tasks', () => {
     const { tables } = cluster.replica();
     await fill();
     const list = (context: string | null, state: string | null, since: string | null, cursor: unknown[]): unknown[] => [
-      ...['', 'o7', 'default', context, state, since, ...cursor, 51],
+      ...['', 'o7', 'default', context, state, since, ...cursor, 51, 262_144, 2_097_152, false],
     ];
     const first = [null, null];
     const later = [(Date.now() - HOUR_MS) * 1_000, 77];
     const statements: [string, string, unknown[]][] = [
       ['GetTask', findStatement(tables), ['', 'o7', 't7', 'default']],
       ['by number', findByNoStatement(tables), [7]],
+      ['up to a size', findUpToStatement(tables), ['', 'o7', 't7', 'default', 1_000]],
+      ['by number up to a size', findByNoUpToStatement(tables), [7, 1_000]],
       ['ListTasks', listStatement(tables), list(null, null, null, first)],
       ['ListTasks, a later page', listStatement(tables), list(null, null, null, later)],
       ['ListTasks by context', listStatement(tables), list('c7', null, null, first)],
@@ -157,13 +162,14 @@ describe('Plans of statements over many tasks', () => {
     );
     const scope = ['', 'o7', 't7'];
     const made = [
-      ...[...scope, 'default', 'c7', 'TASK_STATE_WORKING', 1, '{}', '{}', 1, randomUUID()],
+      ...[...scope, 'default', 'c7', 'TASK_STATE_WORKING', 1, '{}', '{}', 1, randomUUID(), '{}'],
       ...['message', 'hash', 1_000],
     ];
     const statements: [string, string, unknown[]][] = [
       ['a look', findStatement(tables), [...scope, 'default']],
       ['its lock', lockStatement(tables), [...scope, 'default']],
       ['its claim', claimStatement(tables), ['default', 'h', 1_000, 1, ...scope, null, true]],
+      ['a look at its size', findUpToStatement(tables), [...scope, 'default', 1_000]],
       ['one that is there', createStatement(tables, { leased: false, receipted: true, pushed: false }), made],
     ];
     const touched: [string, number][] = [];

@@ -37,7 +37,7 @@ export class AppModule {
           grpc: grpcOptions(config),
           legacyCompat: config.compatV03,
           leases: config.leases && given({ heartbeatIntervalMs: config.heartbeatMs, ttlMs: config.ttlMs }),
-          streams: given({ pollIntervalMs: config.pollMs }),
+          streams: given({ pollIntervalMs: config.pollMs, stallTimeoutMs: config.stallMs }),
           push: { allow: [...config.pushAllow] },
           turns: given({ ...agent.turns, drainTimeoutMs: config.drainMs, cancelTimeoutMs: config.cancelMs }),
           ...given({ sweeper: sweeperOptions(config), interruptedTaskTimeoutMs: config.interruptedMs }),

@@ -36,6 +36,8 @@ export interface ReplicaConfig {
   readonly drainMs: number | undefined;
   readonly cancelMs: number | undefined;
   readonly interruptedMs: number | undefined;
+  /** A2A_STALL_MS: after how long a client that takes nothing is cut off. */
+  readonly stallMs: number | undefined;
   /** A2A_PUSH_ALLOW: the networks that push may reach although they are private, and without TLS. */
   readonly pushAllow: readonly string[];
 }
@@ -69,6 +71,7 @@ const A2A_NAMES: readonly string[] = [
   'A2A_DRAIN_MS',
   'A2A_CANCEL_MS',
   'A2A_INTERRUPTED_MS',
+  'A2A_STALL_MS',
   'A2A_LEASES',
   'A2A_PUSH_ALLOW',
   'A2A_GRPC_PORT',
@@ -113,6 +116,7 @@ export function readConfig(env: Environment): ReplicaConfig {
     drainMs: readInteger(env, 'A2A_DRAIN_MS'),
     cancelMs: readInteger(env, 'A2A_CANCEL_MS'),
     interruptedMs: readInteger(env, 'A2A_INTERRUPTED_MS'),
+    stallMs: readInteger(env, 'A2A_STALL_MS'),
     pushAllow: readNetworks(env, 'A2A_PUSH_ALLOW'),
   };
 }

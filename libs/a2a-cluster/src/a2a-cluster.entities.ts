@@ -3,6 +3,7 @@ import { IndexPushReceiversThatAreDue1797000000000 } from './database/migrations
 import { IndexWhatIsPruned1798000000000 } from './database/migrations/1798000000000-index-what-is-pruned.js';
 import { FindTasksByTheirId1799000000000 } from './database/migrations/1799000000000-find-tasks-by-their-id.js';
 import { RenewOneRowPerReplica1800000000000 } from './database/migrations/1800000000000-renew-one-row-per-replica.js';
+import { AddTaskHeads1801000000000 } from './database/migrations/1801000000000-add-task-heads.js';
 import { IndexRunningTasks1802000000000 } from './database/migrations/1802000000000-index-running-tasks.js';
 import { EffectEntity } from './effects/effect.entity.js';
 import { LeaseEntity } from './leases/lease.entity.js';
@@ -30,5 +31,6 @@ export const A2A_CLUSTER_MIGRATIONS = [
   IndexWhatIsPruned1798000000000,
   FindTasksByTheirId1799000000000,
   RenewOneRowPerReplica1800000000000,
+  AddTaskHeads1801000000000,
   IndexRunningTasks1802000000000,
 ];

@@ -5,11 +5,13 @@ import type { ResolvedOptions } from './a2a-cluster.options.js';
 import { GRPC_SERVICES, provide, type StaticParts } from './a2a-cluster.provide.js';
 import { ClusterOptionsError } from './errors/cluster-options.error.js';
 import { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
+import { grpcForm } from './protocol/grpc/grpc-form.js';
 import { GrpcCallers, type IncomingCall } from './protocol/grpc/grpc-callers.js';
 import { loadGrpcModules } from './protocol/grpc/grpc-modules.js';
 import { legacyContext, legacyHandler, modernContext } from './protocol/grpc/grpc-versions.js';
 import { anonymousCaller } from './protocol/grpc/grpc-options.js';
 import { GrpcServer } from './protocol/grpc/grpc.server.js';
+import { UnsentBytes } from './protocol/unsent-bytes.js';
 import { RunningTurns } from './turns/running-turns.js';
 
 /** The gRPC transport, if it is on: the server, and apart from it what it serves, since the card asks for its port. */
@@ -17,7 +19,11 @@ export function grpcProviders(): Provider[] {
   return [
     provide(
       A2AGrpcServer,
-      async ({ grpc, streams }: ResolvedOptions, { transports, guards }: StaticParts): Promise<GrpcServer | null> => {
+      async (
+        { grpc, streams }: ResolvedOptions,
+        { transports, guards }: StaticParts,
+        unsent: UnsentBytes,
+      ): Promise<GrpcServer | null> => {
         if (!grpc) return null;
         if (guards.length > 0 && grpc.userBuilder === anonymousCaller) {
           throw ClusterOptionsError.rule(
@@ -26,9 +32,9 @@ export function grpcProviders(): Provider[] {
             'guards see HTTP only, so beside the option guards gRPC needs a user builder that says who calls, or refuses',
           );
         }
-        return new GrpcServer(await loadGrpcModules(), grpc, transports.bodyLimitBytes, streams.keepAliveMs);
+        return new GrpcServer(await loadGrpcModules(), grpc, transports.bodyLimitBytes, streams.keepAliveMs, unsent);
       },
-      [RESOLVED_OPTIONS, STATIC_OPTIONS],
+      [RESOLVED_OPTIONS, STATIC_OPTIONS, UnsentBytes],
     ),
     provide(
       GRPC_SERVICES,
@@ -43,7 +49,7 @@ export function grpcProviders(): Provider[] {
         const userBuilder = (call: IncomingCall) => callers.admit(call);
         const { sdk } = await loadGrpcModules();
         const service = sdk.grpcService({ requestHandler, userBuilder, contextBuilder: modernContext });
-        server.serve(sdk.A2AService, service);
+        server.serve(sdk.A2AService, service, grpcForm(sdk.A2AService));
         if (!legacyCompat.grpc) return;
         const legacy = await import('@a2a-js/sdk/compat/v0_3/server/grpc');
         const legacyParts = { requestHandler: legacyHandler(requestHandler), contextBuilder: legacyContext };

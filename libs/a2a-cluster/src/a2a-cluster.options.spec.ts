@@ -30,7 +30,17 @@ describe('Options', () => {
         ...{ intervalMs: 30_000, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
         backoffMs: 1_000,
       },
-      streams: { pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000, keepAliveMs: 15_000 },
+      streams: {
+        ...{ pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000, keepAliveMs: 15_000 },
+        maxUnsentBytes: 67_108_864,
+        stallTimeoutMs: 60_000,
+      },
+      requests: {
+        maxParts: 10_000,
+        maxReferenceTasks: 20,
+        maxReferenceBytes: 16_777_216,
+        maxValues: 250_000,
+      },
       turns: {
         maxTurnDurationMs: 86_400_000,
         unfinishedTurn: 'fail',

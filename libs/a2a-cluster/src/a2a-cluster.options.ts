@@ -19,6 +19,7 @@ import type { AgentCardInput } from './protocol/agent-cards.js';
 import type { GuardInput } from './protocol/controllers.js';
 import type { GrpcOptions } from './protocol/grpc/grpc-options.js';
 import type { LegacyCompat } from './protocol/legacy-compat.js';
+import { REQUEST_DEFAULTS, type RequestLimits } from './tasks/request-limits.js';
 import type { TransportPaths } from './protocol/transport-paths.js';
 import type { PushOptions } from './push/push-options.js';
 import { PushTargetGuard } from './push/push-target.guard.js';
@@ -95,7 +96,21 @@ export interface A2AClusterOptions {
      * 15 000, as the HTML standard advises authors of event streams.
      */
     keepAliveMs?: number;
+    /**
+     * How many bytes this replica may hold for clients that have not read them yet: answers and events that are large, or
+     * whose client has fallen behind. One larger answer is allowed alone. Beyond it large answers wait for room, those
+     * who take nothing are cut off, longest first, and what finds no room in time is refused. Default: 64 MiB, as much as
+     * `turns.maxQueuedBytes` allows one turn.
+     */
+    maxUnsentBytes?: number;
+    /**
+     * A client that takes nothing of what waits for it for so long is cut off: sooner, after 5 000, where others wait
+     * for room. A subscriber comes back and goes on. Default: 60 000, as nginx's `send_timeout`.
+     */
+    stallTimeoutMs?: number;
   };
+  /** What a request may hold, so that one of them cannot stop the process or fill it. */
+  requests?: Partial<RequestLimits>;
   /**
    * Defaults: maxTurnDurationMs 24 h (`Infinity`: none), unfinishedTurn `fail`, drainTimeoutMs 10 000, cancelTimeoutMs
    * 5 000, maxQueuedBytes 64 MiB, messageIdWindowMs 5 min.
@@ -160,11 +175,19 @@ export interface A2AClusterOptionsFactory {
 /** The options with every default in place. */
 export interface ResolvedOptions extends Omit<
   A2AClusterOptions,
-  'leases' | 'sweeper' | 'streams' | 'turns' | 'retention' | 'database' | 'push' | 'grpc' | 'legacyCompat'
+  'leases' | 'sweeper' | 'streams' | 'requests' | 'turns' | 'retention' | 'database' | 'push' | 'grpc' | 'legacyCompat'
 > {
   leases: LeaseTimes | false;
   sweeper: SweeperOptions | false;
-  streams: { pollIntervalMs: number; notify: boolean; retentionMs: number; keepAliveMs: number };
+  streams: {
+    pollIntervalMs: number;
+    notify: boolean;
+    retentionMs: number;
+    keepAliveMs: number;
+    maxUnsentBytes: number;
+    stallTimeoutMs: number;
+  };
+  requests: RequestLimits;
   turns: TurnOptions & { messageIdWindowMs: number };
   retention: { effectsMs: number; tasksMs: number };
   database: { maxConnections: number };
@@ -196,6 +219,7 @@ export function resolveOptions(given: A2AClusterOptions, transports = resolveTra
     leases,
     sweeper: options.leases !== false && { ...SWEEPER_DEFAULTS, ...withoutUndefined(options.sweeper) },
     streams: { ...STREAM_DEFAULTS, retentionMs: eventsKept(leases), ...withoutUndefined(options.streams) },
+    requests: { ...REQUEST_DEFAULTS, ...withoutUndefined(options.requests) },
     turns,
     retention: { effectsMs: effectsKept(turns), tasksMs: Infinity, ...withoutUndefined(options.retention) },
     database: { maxConnections: DEFAULT_CONNECTIONS, ...withoutUndefined(options.database) },
@@ -229,7 +253,13 @@ const SWEEPER_DEFAULTS: SweeperOptions = {
  */
 export const RETRIED_WITHOUT_LEASES_MS = 120_000;
 
-const STREAM_DEFAULTS = { pollIntervalMs: 1_000, notify: true, keepAliveMs: 15_000 };
+const STREAM_DEFAULTS = {
+  pollIntervalMs: 1_000,
+  notify: true,
+  keepAliveMs: 15_000,
+  maxUnsentBytes: 64 * 1024 * 1024,
+  stallTimeoutMs: 60_000,
+};
 /** An hour for those who follow a task and fall behind. */
 const EVENTS_KEPT_MS = 3_600_000;
 
@@ -256,7 +286,7 @@ export const PUSH_DEFAULTS: PushOptions = {
   ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
 };
 function check(options: ResolvedOptions): void {
-  const { leases, sweeper, streams, turns, push, interruptedTaskTimeoutMs } = options;
+  const { leases, sweeper, streams, requests, turns, push, interruptedTaskTimeoutMs } = options;
   checkCard(options);
   if (leases) {
     requireDuration('leases.heartbeatIntervalMs', leases.heartbeatIntervalMs);
@@ -282,6 +312,11 @@ function check(options: ResolvedOptions): void {
   requireDuration('streams.pollIntervalMs', streams.pollIntervalMs);
   checkEventRetention(options);
   if (streams.keepAliveMs !== Infinity) requireDuration('streams.keepAliveMs', streams.keepAliveMs);
+  requireWhole('streams.maxUnsentBytes', streams.maxUnsentBytes, 1, Number.MAX_SAFE_INTEGER);
+  requireDuration('streams.stallTimeoutMs', streams.stallTimeoutMs);
+  for (const [name, limit] of Object.entries(requests)) {
+    requireWhole(`requests.${name}`, limit, name === 'maxReferenceTasks' ? 0 : 1, Number.MAX_SAFE_INTEGER);
+  }
   if (turns.maxTurnDurationMs !== Infinity) requireDuration('turns.maxTurnDurationMs', turns.maxTurnDurationMs);
   requireOneOf('turns.unfinishedTurn', turns.unfinishedTurn, ['fail', 'complete']);
   requireWhole('turns.drainTimeoutMs', turns.drainTimeoutMs, 0, MAX_TIMER_MS);

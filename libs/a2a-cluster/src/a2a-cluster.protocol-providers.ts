@@ -7,12 +7,14 @@ import { AgentCards } from './protocol/agent-cards.js';
 import { a2aBodyParser } from './protocol/body-parser.js';
 import { ClusterRequestHandler } from './protocol/cluster.request-handler.js';
 import { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
+import { LargeAnswers } from './protocol/large-answers.js';
 import { legacyBindings } from './protocol/legacy-compat.js';
 import { OpenResponses } from './protocol/open-responses.js';
 import { PushReceivers } from './protocol/push-receivers.js';
 import { TaskCancellation } from './protocol/task-cancellation.js';
 import { globalPrefix, prefixOf, TransportEndpoints } from './protocol/transport-endpoints.js';
 import { TurnAnswers } from './protocol/turn-answers.js';
+import { UnsentBytes } from './protocol/unsent-bytes.js';
 import { PushClient } from './push/push-client.js';
 import { PushConfigStore } from './push/push-config-store.js';
 import { PushDispatcher } from './push/push-dispatcher.js';
@@ -89,6 +91,15 @@ export function protocolProviders(): Provider[] {
       [AgentCards, PushConfigStore, PushDispatcher, PushTargetGuard],
     ),
     provide(
+      UnsentBytes,
+      ({ streams }: ResolvedOptions) => new UnsentBytes(streams.maxUnsentBytes, streams.stallTimeoutMs),
+      [RESOLVED_OPTIONS],
+    ),
+    provide(LargeAnswers, (unsent: UnsentBytes, tasks: VersionedTaskStore) => new LargeAnswers(unsent, tasks), [
+      UnsentBytes,
+      LEASED_TASKS,
+    ]),
+    provide(
       A2A_REQUEST_HANDLER,
       (
         cards: AgentCards,
@@ -97,7 +108,8 @@ export function protocolProviders(): Provider[] {
         runner: TurnRunner,
         cancellation: TaskCancellation,
         push: PushReceivers,
-        { ownerResolver, validateInputModes, turns, streams }: ResolvedOptions,
+        large: LargeAnswers,
+        { ownerResolver, validateInputModes, turns, streams, requests }: ResolvedOptions,
       ) =>
         new ClusterRequestHandler(
           ...([
@@ -108,9 +120,25 @@ export function protocolProviders(): Provider[] {
             new TurnAnswers(tasks, stream, streams.pollIntervalMs),
             cancellation,
           ] as const),
-          ...([scopeResolver(ownerResolver), validateInputModes, turns.messageIdWindowMs, push] as const),
+          ...([
+            scopeResolver(ownerResolver),
+            validateInputModes,
+            turns.messageIdWindowMs,
+            push,
+            requests,
+            large,
+          ] as const),
         ),
-      [AgentCards, LEASED_TASKS, TaskEventStream, TurnRunner, TaskCancellation, PushReceivers, RESOLVED_OPTIONS],
+      [
+        AgentCards,
+        LEASED_TASKS,
+        TaskEventStream,
+        TurnRunner,
+        TaskCancellation,
+        PushReceivers,
+        LargeAnswers,
+        RESOLVED_OPTIONS,
+      ],
     ),
     provide(
       TransportEndpoints,
@@ -121,8 +149,17 @@ export function protocolProviders(): Provider[] {
         running: RunningTurns,
         responses: OpenResponses,
         config: ApplicationConfig,
-      ) => new TransportEndpoints(handler, userBuilder, transports, running, responses, config, legacyCompat),
-      [A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS, RunningTurns, OpenResponses, ApplicationConfig],
+        unsent: UnsentBytes,
+      ) => new TransportEndpoints(handler, userBuilder, transports, running, responses, config, legacyCompat, unsent),
+      [
+        A2A_REQUEST_HANDLER,
+        RESOLVED_OPTIONS,
+        STATIC_OPTIONS,
+        RunningTurns,
+        OpenResponses,
+        ApplicationConfig,
+        UnsentBytes,
+      ],
     ),
     ...grpcProviders(),
     provide(
@@ -131,12 +168,14 @@ export function protocolProviders(): Provider[] {
         host: HttpAdapterHost,
         { transports }: StaticParts,
         config: ApplicationConfig,
-        { legacyCompat }: ResolvedOptions,
+        { legacyCompat, requests }: ResolvedOptions,
       ) => {
         // As soon as there is an adapter, which is before Nest registers its own parser.
         host.init$.subscribe(() => {
           if (host.httpAdapter?.getType?.() !== 'express') return; // an application context has none
-          host.httpAdapter.use(a2aBodyParser(transports, () => globalPrefix(config), legacyCompat.rest));
+          host.httpAdapter.use(
+            a2aBodyParser(transports, () => globalPrefix(config), legacyCompat.rest, requests.maxValues),
+          );
         });
         return transports;
       },

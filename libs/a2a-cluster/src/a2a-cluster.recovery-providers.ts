@@ -32,11 +32,12 @@ export function recoveryProviders(): Provider[] {
         heartbeat: Heartbeat | null,
         admission: TurnAdmission,
         runner: TurnRunner,
-        { sweeper, contextCodec, ownerResolver }: ResolvedOptions,
+        { sweeper, contextCodec, ownerResolver, requests }: ResolvedOptions,
         { agentId }: StaticParts,
       ) => {
         if (!heartbeat || !sweeper) return null;
-        const reExecution = new ReExecution(runner, tasks, leases, contextCodec, scopeResolver(ownerResolver));
+        const scopeOf = scopeResolver(ownerResolver);
+        const reExecution = new ReExecution(runner, tasks, leases, contextCodec, scopeOf, requests);
         const recovery = new AbandonedTurnRecovery(
           ...([tasks, leases, effects, stream, heartbeat, reExecution, sweeper, agentId] as const),
         );

@@ -19,14 +19,18 @@ export {
   type CreatedTask,
   type CreateOptions,
   type FoundTask,
+  type LargeTask,
+  type MakeRoom,
   type MessageReceipt,
   type PushReceiver,
   type StoredTask,
   type TaskPosition,
   type TaskScope,
+  type TaskText,
   VersionedTaskStore,
   type WriteOptions,
 } from './tasks/task-store.js';
+export type { RequestLimits } from './tasks/request-limits.js';
 export type { StoredLength } from './tasks/snapshot-pace.js';
 export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event.js';
 export {

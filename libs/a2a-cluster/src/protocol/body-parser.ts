@@ -2,6 +2,7 @@ import { finished } from 'node:stream';
 import { A2A_CONTENT_TYPE } from '@a2a-js/sdk';
 import { A2A_ERROR_CODE, RequestMalformedError } from '@a2a-js/sdk/errors';
 import express, { type Request, type RequestHandler, type Response } from 'express';
+import { hasMoreValues } from './json-values.js';
 import { speaksLegacy } from './legacy-compat.js';
 import { isHarmless, MAX_DEPTH } from './parsed-json.js';
 import { type AnswerForm, answerRestError } from './rest-errors.js';
@@ -18,11 +19,20 @@ const errors = new WeakMap<Request, unknown>();
  * cannot be parsed is passed on, read to its end, so that Nest's parser leaves it alone. `prefix` is read per request:
  * apps set it late.
  */
-export function a2aBodyParser(paths: TransportPaths, prefix: () => string, legacyRest: boolean): RequestHandler {
+export function a2aBodyParser(
+  paths: TransportPaths,
+  prefix: () => string,
+  legacyRest: boolean,
+  maxValues: number,
+): RequestHandler {
   const parse = express.json({
     limit: paths.bodyLimitBytes,
     type: ['application/json', A2A_CONTENT_TYPE],
     strict: false,
+    verify: (_req, _res, body) => {
+      if (!hasMoreValues(body, maxValues)) return;
+      throw new UnfitBodyError(`The request body holds more than ${maxValues} JSON values.`);
+    },
   });
   return function a2aBodyParserMiddleware(req, res, next) {
     const transport = transportAt(paths, prefix(), req.url);

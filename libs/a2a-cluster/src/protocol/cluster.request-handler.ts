@@ -17,10 +17,12 @@ import type {
   SubscribeToTaskRequest,
   Task,
   TaskPushNotificationConfig,
+  TaskState,
 } from '@a2a-js/sdk';
 import {
   A2AError,
   ExtendedAgentCardNotConfiguredError,
+  RequestMalformedError,
   TaskNotFoundError,
   UnsupportedOperationError,
 } from '@a2a-js/sdk/errors';
@@ -32,14 +34,23 @@ import { encodeConfig } from '../push/push-config.codec.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { referenceTasks } from '../tasks/reference-tasks.js';
-import { toStreamResponse } from '../tasks/task-event.js';
+import { jsonSize, LARGE_BYTES } from '../tasks/json-size.js';
+import { largeEventOf, toStreamResponses } from '../tasks/task-event.js';
 import type { ScopeResolver } from '../tasks/task-scope.js';
 import { isTerminal, stateName } from '../tasks/task-states.js';
-import type { PushReceiver, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import type {
+  FoundTask,
+  LargeTask,
+  PushReceiver,
+  StoredTask,
+  TaskScope,
+  VersionedTaskStore,
+} from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
 import { receiptOf } from '../turns/message-fingerprint.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
 import type { AgentCards } from './agent-cards.js';
+import type { RequestLimits } from '../tasks/request-limits.js';
 import {
   checkListTasks,
   checkScope,
@@ -50,9 +61,10 @@ import {
   withHistory,
 } from './request-validation.js';
 import { GRPC_STATUS, GrpcStatusError } from './grpc/grpc-status.error.js';
+import type { LargeAnswers } from './large-answers.js';
 import { outsideAnswer, paced } from './response-flow.js';
 import type { PushReceivers } from './push-receivers.js';
-import type { TaskCancellation } from './task-cancellation.js';
+import { requireCanceled, type TaskCancellation } from './task-cancellation.js';
 import type { Repetition, TurnAnswers } from './turn-answers.js';
 
 /** The protocol's operations, answered alike by every replica. */
@@ -70,6 +82,8 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     private readonly validateInputModes: boolean,
     private readonly messageIdWindowMs: number,
     private readonly push: PushReceivers,
+    private readonly limits: RequestLimits,
+    private readonly large: LargeAnswers,
   ) {}
 
   getAgentCard(): Promise<AgentCard> {
@@ -94,7 +108,11 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       const turn = await this.begin(params, context);
       const { configuration } = params;
       const result = await (configuration?.returnImmediately ? this.answers.first(turn) : this.answers.final(turn));
-      return 'messageId' in result ? result : withHistory(result, configuration?.historyLength);
+      if ('bytes' in result) return (await this.large.stored(result, configuration?.historyLength)).task;
+      if (!('messageId' in result)) return this.large.task(withHistory(result, configuration?.historyLength));
+      const size = jsonSize(result, LARGE_BYTES);
+      if (size >= LARGE_BYTES) await this.large.room(jsonSize(result));
+      return result;
     });
   }
 
@@ -103,20 +121,24 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       this.requireStreaming();
       const turn = await this.begin(params, context);
       const historyLength = params.configuration?.historyLength;
-      for await (const batch of this.answers.streamed(turn, gone)) {
-        yield batch.map((response) =>
-          response.payload?.$case === 'task'
-            ? taskResponse(withHistory(response.payload.value, historyLength))
-            : response,
-        );
+      const read = (large: LargeTask) => this.large.stored(large, historyLength);
+      for await (const batch of this.answers.streamed(turn, gone, read)) {
+        const { payload } = batch[0] ?? {};
+        if (payload?.$case !== 'task') {
+          yield batch;
+          continue;
+        }
+        yield [taskResponse(await this.large.task(withHistory(payload.value, historyLength)))];
+        if (batch.length > 1) yield batch.slice(1);
       }
     });
   }
 
   getTask(params: GetTaskRequest, context: ServerCallContext): Promise<Task> {
     return this.answer(async () => {
-      const { task } = await this.require(params.id, context);
-      return withHistory(task, params.historyLength);
+      const found = await this.look(params.id, context);
+      if ('task' in found) return this.large.task(withHistory(found.task, params.historyLength));
+      return (await this.large.stored(found, params.historyLength)).task;
     });
   }
 
@@ -124,33 +146,40 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     return this.answer(async () => {
       checkListTasks(params);
       this.scope(context, '');
-      const response = await this.tasks.list(params, context);
+      const response = await this.tasks.list(params, context, (bytes) => this.large.room(bytes));
       return { ...response, tasks: response.tasks.map((task) => withHistory(task, params.historyLength)) };
     });
   }
 
   cancelTask(params: CancelTaskRequest, context: ServerCallContext): Promise<Task> {
     return this.answer(async () => {
-      const { task } = await this.require(params.id, context);
-      if (!isTerminal(task.status?.state ?? 0)) await this.runner.guardCancel(task.id, context);
-      return this.cancellation.cancel(this.scope(context, params.id), task.contextId, context);
+      const found = await this.look(params.id, context);
+      const state = stateOf(found);
+      if (isTerminal(state)) {
+        requireCanceled(params.id, state);
+        return 'task' in found ? found.task : (await this.large.stored(found)).task;
+      }
+      await this.runner.guardCancel(params.id, context);
+      const contextId = 'task' in found ? found.task.contextId : found.contextId;
+      return this.large.task(await this.cancellation.cancel(this.scope(context, params.id), contextId, context));
     });
   }
 
   resubscribe(params: SubscribeToTaskRequest, context: ServerCallContext): AsyncGenerator<StreamResponse, void> {
     return this.answerStream(async function* (this: ClusterRequestHandler, gone) {
       this.requireStreaming();
-      const { task, taskNo, version } = await this.require(params.id, context);
-      const state = task.status?.state ?? 0;
+      const found = await this.look(params.id, context);
+      const state = stateOf(found);
       if (isTerminal(state)) {
         throw new UnsupportedOperationError(
-          `Task ${task.id} has ended as ${stateName(state)}: there is nothing to follow.`,
+          `Task ${params.id} has ended as ${stateName(state)}: there is nothing to follow.`,
         );
       }
-      yield [taskResponse(task)];
-      for await (const batch of this.stream.batches(taskNo, version, gone)) {
-        yield batch.flatMap(({ event }) => toStreamResponse(event) ?? []);
-      }
+      const first = 'task' in found ? { ...found, state } : await this.large.stored(found);
+      yield [taskResponse(first.task)];
+      // A large one is read after it was looked at, and may have ended in between.
+      if (isTerminal(first.state)) return;
+      for await (const batch of this.stream.batches(found.taskNo, first.version, gone)) yield toStreamResponses(batch);
     });
   }
 
@@ -159,8 +188,8 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     context: ServerCallContext,
   ): Promise<TaskPushNotificationConfig> {
     return this.answer(async () => {
-      const { taskNo, task } = await this.requireForPush(params.taskId, context);
-      return this.push.create(taskNo, this.push.registration(params, task.id, context));
+      const { taskNo } = await this.requireForPush(params.taskId, context);
+      return this.push.create(taskNo, this.push.registration(params, params.taskId, context));
     });
   }
 
@@ -169,8 +198,8 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     context: ServerCallContext,
   ): Promise<TaskPushNotificationConfig> {
     return this.answer(async () => {
-      const { taskNo, task } = await this.requireForPush(params.taskId, context);
-      return this.push.get(taskNo, task.id, params.id);
+      const { taskNo } = await this.requireForPush(params.taskId, context);
+      return this.push.get(taskNo, params.taskId, params.id);
     });
   }
 
@@ -194,14 +223,14 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     });
   }
 
-  private async requireForPush(taskId: string, context: ServerCallContext): Promise<StoredTask> {
+  private async requireForPush(taskId: string, context: ServerCallContext): Promise<FoundTask | LargeTask> {
     this.push.requireSupport();
-    return this.require(taskId, context);
+    return this.look(taskId, context);
   }
 
   /** Checks a message and starts its turn. */
   private async begin(params: SendMessageRequest, context: ServerCallContext): Promise<TurnExecution | Repetition> {
-    const message = requireMessage(params);
+    const message = requireMessage(params, this.limits);
     const { offered } = this.cards;
     if (this.validateInputModes) requireInputModes(offered, message);
     requireExtensions(offered, context);
@@ -215,7 +244,15 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     }
     const task = message.taskId ? (await this.require(message.taskId, context)).task : undefined;
     const contextId = task?.contextId ?? (message.contextId || randomUUID());
-    const references = await referenceTasks(this.tasks, message.referenceTaskIds, (id) => this.scope(context, id));
+    const { maxReferenceBytes } = this.limits;
+    const references = await referenceTasks(this.tasks, message.referenceTaskIds, (id) => this.scope(context, id), {
+      maxBytes: maxReferenceBytes,
+      tooLarge: (id) => {
+        throw new RequestMalformedError(
+          `The tasks that message.referenceTaskIds names hold more than ${maxReferenceBytes} bytes, up to ${id}.`,
+        );
+      },
+    });
     // What the client claims to be its context is compared under the task's lock; the executor gets the true one.
     const request = {
       ...params,
@@ -239,6 +276,13 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     this.push.requireSupport();
     const { config, wireVersion } = this.push.registration(given, taskId, context);
     return { configId: config.id, config: encodeConfig(config), wireVersion };
+  }
+
+  /** As `require`, but what a large task holds is left out. */
+  private async look(taskId: string, context: ServerCallContext): Promise<FoundTask | LargeTask> {
+    const found = await this.tasks.findUpTo(this.scope(context, requireId('Task id', taskId)), LARGE_BYTES);
+    if (!found) throw new TaskNotFoundError(`Task not found: ${taskId}`);
+    return found;
   }
 
   private async require(taskId: string, context: ServerCallContext): Promise<StoredTask> {
@@ -275,7 +319,14 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     batches: AsyncGenerator<StreamResponse[], void>,
   ): AsyncGenerator<StreamResponse[], void> {
     try {
-      yield* batches;
+      for await (const batch of batches) {
+        if (!batch.some(largeEventOf)) {
+          yield batch;
+          continue;
+        }
+        // Each by itself: there is room for one of them at a time.
+        for (const response of batch) yield [await this.large.response(response)];
+      }
     } catch (error) {
       throw this.publicError(error);
     }
@@ -300,5 +351,8 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     return new A2AError({ message: 'Internal error; the agent has logged it.', cause: error });
   }
 }
+
+const stateOf = (found: FoundTask | LargeTask): TaskState =>
+  'task' in found ? (found.task.status?.state ?? 0) : found.state;
 
 const taskResponse = (value: Task): StreamResponse => ({ payload: { $case: 'task', value } });

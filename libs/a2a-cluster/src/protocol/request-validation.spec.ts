@@ -1,5 +1,6 @@
 import { AgentCard, type Message, Role, SendMessageRequest, type Task, TaskState } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
+import { REQUEST_DEFAULTS } from '../tasks/request-limits.js';
 import {
   checkId,
   checkListTasks,
@@ -29,6 +30,30 @@ const bad: [string, string, RegExp][] = [
   ['257 characters of two bytes', 'ä'.repeat(257), /512 bytes/],
 ];
 
+describe('The lists of a message', () => {
+  const limits = { ...REQUEST_DEFAULTS, maxParts: 2, maxReferenceTasks: 2 };
+  const part = { content: undefined, metadata: undefined, filename: '', mediaType: '' };
+
+  test('that are longer than their limit are refused by number and limit', () => {
+    expect(() => requireMessage(request({ parts: [part, part, part] }), limits)).toThrow(
+      'message has 3 parts: it may have at most 2.',
+    );
+    expect(() => requireMessage(request({ referenceTaskIds: ['a', 'b', 'c'] }), limits)).toThrow(
+      'message has 3 different referenceTaskIds: it may have at most 2.',
+    );
+    expect(() => requireMessage(request({ extensions: Array<string>(101).fill('https://x') }), limits)).toThrow(
+      'message has 101 extensions: it may have at most 100.',
+    );
+  });
+
+  test('count a task that is mentioned often once, and may be as long as their limit', () => {
+    const referenceTaskIds = [...Array<string>(50_000).fill('a'), 'b'];
+    expect(requireMessage(request({ referenceTaskIds, parts: [part, part] }), limits)).toMatchObject({
+      messageId: 'm',
+    });
+  });
+});
+
 describe('Ids', () => {
   test.each(bad)('with %s are refused, saying which', (_what, id, why) => {
     for (const check of [checkId, requireId]) {
@@ -37,9 +62,9 @@ describe('Ids', () => {
       expect(() => check('taskId', id)).toThrow(/^taskId/);
     }
     for (const field of ['messageId', 'contextId', 'taskId']) {
-      expect(() => requireMessage(request({ [field]: id }))).toThrow(why);
+      expect(() => requireMessage(request({ [field]: id }), REQUEST_DEFAULTS)).toThrow(why);
     }
-    expect(() => requireMessage(request({ referenceTaskIds: [id] }))).toThrow(why);
+    expect(() => requireMessage(request({ referenceTaskIds: [id] }), REQUEST_DEFAULTS)).toThrow(why);
     expect(() => checkScope(id, 'owner')).toThrow(why);
     expect(() => checkScope('tenant', id)).toThrow(why);
     expect(() => checkListTasks(listRequest({ contextId: id }))).toThrow(why);
@@ -51,14 +76,15 @@ describe('Ids', () => {
 
   test.each([undefined, '', ' ', '\t\n'])('that are missing (%p) are refused where they are required', (id) => {
     expect(() => requireId('taskId', id)).toThrow('taskId is required.');
-    if (id !== undefined) expect(() => requireMessage(request({ messageId: id }))).toThrow(/messageId is required/);
+    if (id !== undefined)
+      expect(() => requireMessage(request({ messageId: id }), REQUEST_DEFAULTS)).toThrow(/messageId is required/);
   });
 
   test('a message may leave out its task and context, but not give blank ones', () => {
-    expect(requireMessage(request({}))).toMatchObject({ messageId: 'm' });
-    expect(() => requireMessage(request({ contextId: ' ' }))).toThrow(/contextId/);
-    expect(() => requireMessage(request({ taskId: ' ' }))).toThrow(/taskId/);
-    expect(() => requireMessage(SendMessageRequest.fromJSON({}))).toThrow('message is required.');
+    expect(requireMessage(request({}), REQUEST_DEFAULTS)).toMatchObject({ messageId: 'm' });
+    expect(() => requireMessage(request({ contextId: ' ' }), REQUEST_DEFAULTS)).toThrow(/contextId/);
+    expect(() => requireMessage(request({ taskId: ' ' }), REQUEST_DEFAULTS)).toThrow(/taskId/);
+    expect(() => requireMessage(SendMessageRequest.fromJSON({}), REQUEST_DEFAULTS)).toThrow('message is required.');
   });
 });
 

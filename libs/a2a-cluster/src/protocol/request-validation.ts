@@ -2,10 +2,13 @@ import type { AgentCard, ListTasksRequest, Message, SendMessageRequest, Task } f
 import { TaskState } from '@a2a-js/sdk';
 import { ContentTypeNotSupportedError, ExtensionSupportRequiredError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
+import type { RequestLimits } from '../tasks/request-limits.js';
 
 /** Ids are index keys: PostgreSQL takes no key of more than 2.7 kB, and several ids may stand in one. */
 const MAX_ID_BYTES = 512;
 const MAX_PAGE_SIZE = 100;
+/** Extensions of one message: each is a URI that the agent's card names, and no card names as many. */
+const MAX_EXTENSIONS = 100;
 
 /** Refuses an id that is missing where it is needed, or that the database could not hold as it is. */
 export function requireId(name: string, value: string | undefined): string {
@@ -27,14 +30,24 @@ export function checkId(name: string, value: string): string {
   return value;
 }
 
-/** The message of a request, with ids that can be stored. */
-export function requireMessage({ message }: SendMessageRequest): Message {
+/** The message of a request, with ids that can be stored, and no more in its lists than a turn should have to hold. */
+export function requireMessage({ message }: SendMessageRequest, limits: RequestLimits): Message {
   if (!message) throw new RequestMalformedError('message is required.');
+  const { parts, extensions, referenceTaskIds } = message;
+  const { maxParts, maxReferenceTasks } = limits;
+  requireAtMost(maxParts, 'parts', parts.length);
+  requireAtMost(MAX_EXTENSIONS, 'extensions', extensions.length);
+  const references = new Set(referenceTaskIds);
+  requireAtMost(maxReferenceTasks, 'different referenceTaskIds', references.size);
   requireId('message.messageId', message.messageId);
   if (message.contextId) requireId('message.contextId', message.contextId);
   if (message.taskId) requireId('message.taskId', message.taskId);
-  for (const id of message.referenceTaskIds) requireId('message.referenceTaskIds', id);
+  for (const id of references) requireId('message.referenceTaskIds', id);
   return message;
+}
+
+function requireAtMost(limit: number, what: string, count: number): void {
+  if (count > limit) throw new RequestMalformedError(`message has ${count} ${what}: it may have at most ${limit}.`);
 }
 
 /** Tenants and owners are keys too. */

@@ -43,7 +43,7 @@ export class TaskCancellation {
         case 'unknown':
           throw new TaskNotFoundError(`Task not found: ${scope.taskId}`);
         case 'terminal':
-          return requireCanceled(request.stored.task);
+          return canceledTask(request.stored.task);
         case 'abandoned':
           if (!this.recoverAbandoned || performance.now() >= giveUpAt) return this.force(scope);
           if (!(await this.recoverAbandoned(scope))) await new Backoff().pause();
@@ -76,7 +76,7 @@ export class TaskCancellation {
       throw error instanceof LeaseLostError ? new TaskNotFoundError(`Task not found: ${scope.taskId}`) : error;
     });
     this.stream.changed(taskNo);
-    return requireCanceled(task);
+    return canceledTask(task);
   }
 
   /** Waits until the task has ended or its turn has, or until it is time to force the matter. */
@@ -94,8 +94,13 @@ export class TaskCancellation {
   }
 }
 
-function requireCanceled(task: Task): Task {
-  const state = task.status?.state ?? 0;
-  if (state === TaskState.TASK_STATE_CANCELED) return task;
-  throw new TaskNotCancelableError(`Task ${task.id} has ended as ${stateName(state)} and cannot be canceled.`);
+function canceledTask(task: Task): Task {
+  requireCanceled(task.id, task.status?.state ?? 0);
+  return task;
+}
+
+/** A task that has ended is canceled by nobody any more. Throws TaskNotCancelableError where it ended otherwise. */
+export function requireCanceled(taskId: string, state: TaskState): void {
+  if (state === TaskState.TASK_STATE_CANCELED) return;
+  throw new TaskNotCancelableError(`Task ${taskId} has ended as ${stateName(state)} and cannot be canceled.`);
 }

@@ -5,6 +5,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { RunningTurns } from '../turns/running-turns.js';
 import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
+import { HttpResponseReader, JSON_FORM } from './http-response.reader.js';
 import { type LegacyCompat, speaksLegacy } from './legacy-compat.js';
 import { soundParams } from './legacy-params.js';
 import type { OpenResponses } from './open-responses.js';
@@ -12,6 +13,7 @@ import { normalizeRequestedVersion } from './requested-version.js';
 import { withReader } from './response-flow.js';
 import { answeredOddMediaType, answerInNamedMediaType } from './rest-media-type.js';
 import { below, normalizedPath, type TransportName, type TransportPaths } from './transport-paths.js';
+import type { UnsentBytes } from './unsent-bytes.js';
 import { blamingTheRequest, notingCalls, notingErrors } from './undecodable.js';
 
 /** Hands HTTP exchanges from the controllers to the SDK's transports. */
@@ -26,6 +28,7 @@ export class TransportEndpoints {
     private readonly responses: OpenResponses,
     private readonly config: ApplicationConfig,
     private readonly legacyCompat: LegacyCompat,
+    private readonly unsent: UnsentBytes,
   ) {
     const options = {
       requestHandler: notingCalls(soundParams(requestHandler)),
@@ -39,7 +42,9 @@ export class TransportEndpoints {
 
   handle(transport: TransportName, req: Request, res: Response, next: NextFunction): void {
     normalizeRequestedVersion(req);
-    const form = transport === 'rest' && this.legacyCompat.rest && speaksLegacy(req) ? 'legacyRest' : transport;
+    const isLegacy = this.legacyCompat[transport] && speaksLegacy(req);
+    const form = transport === 'rest' && isLegacy ? 'legacyRest' : transport;
+    const reader = new HttpResponseReader(res, this.unsent, isLegacy ? undefined : JSON_FORM);
     if (form === 'rest') answerInNamedMediaType(req, res);
     if (answeredBodyError(form, req, res)) return;
     if (form === 'rest' && answeredOddMediaType(req, res)) return;
@@ -54,7 +59,7 @@ export class TransportEndpoints {
         req.url = url;
         next(error);
       });
-    withReader(res, () => blamingTheRequest(form, res, handOver));
+    withReader(reader, () => blamingTheRequest(form, res, handOver));
   }
 }
 

@@ -45,7 +45,9 @@ describe('The stream of a turn', () => {
 
   async function responsesOf(turn: TurnExecution, onFirst: () => void = () => undefined): Promise<StreamResponse[]> {
     const responses: StreamResponse[] = [];
-    for await (const batch of answers.streamed(turn, new AbortController().signal)) {
+    for await (const batch of answers.streamed(turn, new AbortController().signal, () =>
+      Promise.reject(new Error('nothing is large')),
+    )) {
       responses.push(...batch);
       onFirst();
     }

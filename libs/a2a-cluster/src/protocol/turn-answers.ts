@@ -5,9 +5,10 @@ import { isPassing } from '../database/database-errors.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
-import { stateSetBy, toStreamResponse, type VersionedTaskEvent } from '../tasks/task-event.js';
+import { LARGE_BYTES } from '../tasks/json-size.js';
+import { stateSetBy, toStreamResponses, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import type { FoundTask, VersionedTaskStore } from '../tasks/task-store.js';
+import type { FoundTask, LargeTask, VersionedTaskStore } from '../tasks/task-store.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
 
 /** Why nothing of a turn is waited for any more. Given, since an abort without a reason makes an error, with its stack. */
@@ -18,7 +19,13 @@ export interface Repetition {
   repeats: number;
 }
 
-/** What the sender of a message is answered: at once, at the end of the turn, or as a stream. */
+/** Reads what a large task holds, or makes what stands for it, and says where it stood then. */
+export type ReadLarge = (large: LargeTask) => Promise<{ task: Task; version: number; state: TaskState }>;
+
+/**
+ * What the sender of a message is answered: at once, at the end of the turn, or as a stream. A large task that has to be
+ * read is left to the caller to read.
+ */
 export class TurnAnswers {
   constructor(
     private readonly tasks: VersionedTaskStore,
@@ -27,7 +34,7 @@ export class TurnAnswers {
   ) {}
 
   /** As soon as the message is durable. */
-  async first(turn: TurnExecution | Repetition): Promise<Message | Task> {
+  async first(turn: TurnExecution | Repetition): Promise<Message | Task | LargeTask> {
     if ('repeats' in turn) return this.read(turn.repeats);
     const opened = await orRepetition(turn.opened.promise);
     if ('repeats' in opened) return this.read(opened.repeats);
@@ -35,7 +42,7 @@ export class TurnAnswers {
   }
 
   /** When the task has ended or waits for its client, or when the agent has answered with a message. */
-  async final(turn: TurnExecution | Repetition): Promise<Message | Task> {
+  async final(turn: TurnExecution | Repetition): Promise<Message | Task | LargeTask> {
     if ('repeats' in turn) return this.settled(turn.repeats);
     const end = await orRepetition(Promise.race([turn.ended.promise, turn.authRequired.promise]));
     if ('repeats' in end) return this.settled(end.repeats);
@@ -54,11 +61,18 @@ export class TurnAnswers {
     }
   }
 
-  /** The Task, then the turn's events, until it ends the task or waits for its client. */
-  async *streamed(turn: TurnExecution | Repetition, gone: AbortSignal): AsyncGenerator<StreamResponse[], void> {
+  /**
+   * The Task, then the turn's events, until it ends the task or waits for its client. `read` reads a task that is found to
+   * be large.
+   */
+  async *streamed(
+    turn: TurnExecution | Repetition,
+    gone: AbortSignal,
+    read: ReadLarge,
+  ): AsyncGenerator<StreamResponse[], void> {
     const opened = 'repeats' in turn ? turn : await orRepetition(turn.opened.promise);
     if ('repeats' in turn || 'repeats' in opened) {
-      yield* this.fromNowOn('repeats' in turn ? turn.repeats : (opened as Repetition).repeats, gone);
+      yield* this.fromNowOn('repeats' in turn ? turn.repeats : (opened as Repetition).repeats, gone, read);
       return;
     }
     if ('message' in opened) {
@@ -126,7 +140,7 @@ export class TurnAnswers {
     for await (const batch of this.stream.batches(taskNo, fromVersion, signal)) {
       const end = batch.findIndex((event) => isLast(event) || endsTurn(stateSetBy(event.event) ?? 0));
       const events = end < 0 ? batch : batch.slice(0, end + 1);
-      yield events.flatMap(({ event }) => toStreamResponse(event) ?? []);
+      yield toStreamResponses(events);
       if (end >= 0) return;
     }
   }
@@ -135,14 +149,14 @@ export class TurnAnswers {
    * The task once it has ended or waits for its client, whoever brings it there: the lease was lost, or another turn has
    * the message. A state from before the message is no answer (O49). A release without an event is found by looking.
    */
-  private async settled(taskNo: number): Promise<Task> {
+  private async settled(taskNo: number): Promise<Task | LargeTask> {
     while (!this.stream.closed.aborted) {
       const stored = await this.look(taskNo);
       if (!stored) {
         await pause(this.pollIntervalMs);
         continue;
       }
-      if (isSettled(stored)) return stored.task;
+      if (isSettled(stored)) return 'task' in stored ? stored.task : stored;
       const until = AbortSignal.timeout(this.pollIntervalMs);
       for await (const _ of this.stream.follow(taskNo, stored.version, until)) break;
     }
@@ -167,11 +181,9 @@ export class TurnAnswers {
   }
 
   /** A turn is often lost because the database is away: undefined while it is. */
-  private async look(taskNo: number): Promise<FoundTask | undefined> {
+  private async look(taskNo: number): Promise<FoundTask | LargeTask | undefined> {
     try {
-      const stored = await this.tasks.findByNo(taskNo);
-      if (!stored) throw deleted();
-      return stored;
+      return await this.find(taskNo);
     } catch (error) {
       if (!isPassing(error)) throw error;
       return undefined;
@@ -179,25 +191,34 @@ export class TurnAnswers {
   }
 
   /** A repeated message's stream: the task as it is, then what follows, until it ends or waits for its client. */
-  private async *fromNowOn(taskNo: number, gone: AbortSignal): AsyncGenerator<StreamResponse[], void> {
-    const stored = await this.tasks.findByNo(taskNo);
-    if (!stored) throw deleted();
-    yield [{ payload: { $case: 'task', value: stored.task } }];
-    if (isSettled(stored)) return;
-    yield* this.upToEnd(taskNo, stored.version, gone);
+  private async *fromNowOn(taskNo: number, gone: AbortSignal, read: ReadLarge): AsyncGenerator<StreamResponse[], void> {
+    const found = await this.find(taskNo);
+    const { task, version, state } = 'task' in found ? { ...found, state: undefined } : await read(found);
+    yield [{ payload: { $case: 'task', value: task } }];
+    // A large one is read after it was looked at, and may have come to its end in between.
+    if (isSettled(found) || endsTurn(state ?? 0)) return;
+    yield* this.upToEnd(taskNo, version, gone);
   }
 
-  private async read(taskNo: number): Promise<Task> {
-    const stored = await this.tasks.findByNo(taskNo);
-    if (!stored) throw deleted();
-    return stored.task;
+  private async read(taskNo: number): Promise<Task | LargeTask> {
+    const found = await this.find(taskNo);
+    return 'task' in found ? found.task : found;
+  }
+
+  private async find(taskNo: number): Promise<FoundTask | LargeTask> {
+    const found = await this.tasks.findUpTo(taskNo, LARGE_BYTES);
+    if (!found) throw deleted();
+    return found;
   }
 }
 
-const deleted = (): Error => new TaskNotFoundError('The task was deleted.');
-
 /** It has ended, or waits for its client. */
-const isSettled = ({ task, waiting }: FoundTask): boolean => isTerminal(task.status?.state ?? 0) || waiting;
+function isSettled(found: FoundTask | LargeTask): boolean {
+  const state = 'task' in found ? found.task.status?.state : found.state;
+  return found.waiting || isTerminal(state ?? 0);
+}
+
+const deleted = (): Error => new TaskNotFoundError('The task was deleted.');
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 

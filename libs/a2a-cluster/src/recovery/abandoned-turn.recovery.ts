@@ -13,6 +13,7 @@ import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import type { Metadata, TaskEvent } from '../tasks/task-event.js';
 import { copyEvent, copyTask, encodeTask } from '../tasks/task-event.codec.js';
+import { headOf } from '../tasks/task-head.js';
 import { isInterrupted, isTerminal } from '../tasks/task-states.js';
 import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { canceled, failed } from '../turns/status-events.js';
@@ -300,10 +301,11 @@ export class AbandonedTurnRecovery {
   ): Promise<RecoveryOutcome> {
     const { taskNo, task } = stored;
     const { event, text } = copyEvent(ending({ taskId: task.id, contextId: task.contextId }));
+    const ended = applyEvent(task, event);
     racePoint('recovery-end.before');
     const version = await this.tasks.append({ taskNo, taskId: task.id }, [event], {
       ...{ expectedVersion: stored.version, generation: claimed.generation, endsTurn: true, commitId: randomUUID() },
-      ...{ texts: [text], snapshot: encodeTask(applyEvent(task, event)) },
+      ...{ texts: [text], snapshot: encodeTask(ended), head: headOf(ended) },
     });
     racePoint('recovery-end.after');
     this.stream.committed(taskNo, [{ version, event, bytes: text.length }]);

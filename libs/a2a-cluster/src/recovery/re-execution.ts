@@ -1,4 +1,5 @@
-import { SendMessageRequest } from '@a2a-js/sdk';
+import { Logger } from '@nestjs/common';
+import { SendMessageRequest, type Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { isPassing } from '../database/database-errors.js';
 import { Backoff } from '../database/retry.js';
@@ -9,6 +10,7 @@ import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import { ArtifactRestart, artifactsBefore } from '../tasks/artifact-restart.js';
 import { referenceTasks } from '../tasks/reference-tasks.js';
+import type { RequestLimits } from '../tasks/request-limits.js';
 import type { TaskEvent } from '../tasks/task-event.js';
 import type { ScopeResolver } from '../tasks/task-scope.js';
 import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
@@ -31,12 +33,15 @@ export interface RestoredRequest {
 
 /** Runs the request of an abandoned turn again, as the caller who sent it. */
 export class ReExecution {
+  private readonly logger = new Logger(ReExecution.name);
+
   constructor(
     private readonly runner: TurnRunner,
     private readonly tasks: VersionedTaskStore,
     private readonly leases: LeaseStore,
     private readonly codec: ContextCodec,
     private readonly scopeOf: ScopeResolver,
+    private readonly limits: Pick<RequestLimits, 'maxReferenceTasks' | 'maxReferenceBytes'>,
   ) {}
 
   /** Whether this replica may start turns. */
@@ -67,9 +72,7 @@ export class ReExecution {
     return this.runner.resume({
       ...{ scope, contextId, callContext, request, receipt: undefined },
       ...{ task: admittedVersion > 0 ? stored.task : undefined, again: { turnId, attempt, restart } },
-      referenceTasks: await referenceTasks(this.tasks, request.message?.referenceTaskIds ?? [], (id) =>
-        this.scopeOf(callContext, id),
-      ),
+      referenceTasks: await this.referenceTasks(request, callContext),
       admitted: { stored, generation, ...lease },
     });
   }
@@ -90,6 +93,20 @@ export class ReExecution {
         await backoff.pause();
       }
     }
+  }
+
+  /**
+   * What the message refers to may have grown since it was accepted, and the bounds may have been others: what goes beyond
+   * them is left out, since the turn has to be run all the same.
+   */
+  private referenceTasks({ message }: SendMessageRequest, callContext: ServerCallContext): Promise<Task[] | undefined> {
+    const { maxReferenceTasks, maxReferenceBytes } = this.limits;
+    const ids = [...new Set(message?.referenceTaskIds)].slice(0, maxReferenceTasks);
+    return referenceTasks(this.tasks, ids, (id) => this.scopeOf(callContext, id), {
+      maxBytes: maxReferenceBytes,
+      tooLarge: (id) =>
+        this.logger.warn(`A turn is run again without task ${id}, to which its message refers: too large.`),
+    });
   }
 
   /** As nobody else: what was stored has to lead back to the owner of the task. */

@@ -15,6 +15,7 @@ export interface CommitStatus {
 export interface FirstCommit extends Required<CommitStatus> {
   scope: TaskScope;
   events: readonly string[];
+  head: string;
   options: CreateOptions;
 }
 
@@ -22,6 +23,8 @@ export interface FirstCommit extends Required<CommitStatus> {
 export interface LaterCommit extends CommitStatus {
   taskNo: number;
   events: readonly string[];
+  /** Undefined where it stays as it is. */
+  head: string | undefined;
   options: AppendOptions;
 }
 
@@ -134,6 +137,7 @@ function isSmall({ events, options }: FirstCommit | LaterCommit, request?: strin
 function firstCommitRow({
   scope,
   events,
+  head,
   state,
   stateVersion,
   options: { contextId, snapshot, commitId, lease, receipt },
@@ -145,7 +149,7 @@ function firstCommitRow({
       ...{ state, state_version: stateVersion, snapshot, count: events.length },
       ...{ commit_id: commitId, message_id: receipt?.messageId, fingerprint: receipt?.fingerprint },
       ...{ kind: lease?.kind, turn_id: lease?.turnId, holder: lease?.holder, ttl: lease?.ttlMs },
-      ...{ request: lease?.request, context: lease?.context },
+      ...{ request: lease?.request, context: lease?.context, head },
     },
   };
 }
@@ -153,6 +157,7 @@ function firstCommitRow({
 function laterCommitRow({
   taskNo,
   events,
+  head,
   state,
   stateVersion,
   options: { expectedVersion, generation, endsTurn, commitId, snapshot },
@@ -160,6 +165,7 @@ function laterCommitRow({
   return {
     events,
     row: {
+      head,
       ...{ task_no: taskNo, version: expectedVersion, generation, ends: endsTurn, count: events.length },
       ...{ commit_id: commitId, state, state_version: stateVersion, snapshot },
     },

@@ -9,12 +9,14 @@ const FIRST_COMMIT = {
   ...{ tenant: 'text', owner: 'text', task_id: 'text', context_id: 'text', state: 'text', state_version: 'integer' },
   ...{ snapshot: 'text', count: 'integer', commit_id: 'uuid', message_id: 'text', fingerprint: 'text' },
   ...{ kind: 'text', turn_id: 'uuid', holder: 'text', ttl: 'double precision', request: 'text', context: 'text' },
+  head: 'text',
 };
 
 /** The same of a later commit. */
 const LATER_COMMIT = {
   ...{ task_no: 'bigint', version: 'integer', generation: 'bigint', ends: 'boolean', count: 'integer' },
   ...{ commit_id: 'uuid', state: 'text', state_version: 'integer', snapshot: 'text' },
+  head: 'text',
 };
 
 export type FirstCommitRow = Record<keyof typeof FIRST_COMMIT, unknown>;
@@ -88,7 +90,7 @@ export const createAllStatement = (tables: TaskTables): string => {
     INSERT INTO ${tasks} (task_no, ${taskColumns})
     OVERRIDING SYSTEM VALUE
     SELECT a.task_no, a.tenant, a.owner, a.task_id, ${agent}, a.context_id, a.state, clock_timestamp(), a.state_version,
-           a.count, a.snapshot, a.count
+           a.count, a.snapshot, a.count, nullif(a.head, ''), a.count
       FROM r JOIN a USING (task_no)
     ON CONFLICT (tenant, owner, task_id) DO NOTHING
     RETURNING task_no
@@ -140,7 +142,13 @@ export const appendAllStatement = ({ tasks, events, leases }: TaskTables): strin
     RETURNING t.at
   ), u AS (
     UPDATE ${tasks} AS k
-       SET ${changeOf({ count: 't.count', state: 't.state', stateVersion: 't.state_version', snapshot: 't.snapshot' })}
+       SET ${changeOf({
+         count: 't.count',
+         state: 't.state',
+         stateVersion: 't.state_version',
+         snapshot: 't.snapshot',
+         head: 't.head',
+       })}
       FROM (SELECT at FROM kept UNION ALL SELECT at FROM ended) AS l JOIN t USING (at)
      WHERE k.task_no = t.task_no
     RETURNING k.task_no, k.version, t.version AS before, t.commit_id, at

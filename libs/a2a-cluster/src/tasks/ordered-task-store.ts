@@ -1,4 +1,4 @@
-import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
+import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { HeldLeaseInfo, LeaseRequest, LeaseStore } from '../leases/lease-store.js';
@@ -12,10 +12,13 @@ import {
   type CreatedTask,
   type CreateOptions,
   type FoundTask,
+  type LargeTask,
+  type MakeRoom,
   type MessageReceipt,
   type StoredTask,
   type TaskPosition,
   type TaskScope,
+  type TaskText,
   VersionedTaskStore,
   type WriteOptions,
 } from './task-store.js';
@@ -142,6 +145,17 @@ export class OrderedTaskStore extends VersionedTaskStore {
     return found && this.find(found.scope);
   }
 
+  override async findUpTo(which: TaskScope | number, maxBytes: number): Promise<FoundTask | LargeTask | undefined> {
+    const found = await this.tasks.findUpTo(which, maxBytes);
+    if (!found) return undefined;
+    const held = await this.leases.find(found.scope);
+    return { ...found, waiting: isInterrupted(stateOf(found)) && (!held || asksForInput(found, held)) };
+  }
+
+  override readText(taskNo: number): Promise<TaskText | undefined> {
+    return this.tasks.readText(taskNo);
+  }
+
   override overdue(
     waitingForMs: number,
     limit: number,
@@ -194,17 +208,18 @@ export class OrderedTaskStore extends VersionedTaskStore {
     return this.tasks.save(task, context);
   }
 
-  override list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
-    return this.tasks.list(params, context);
+  override list(params: ListTasksRequest, context: ServerCallContext, makeRoom?: MakeRoom): Promise<ListTasksResponse> {
+    return this.tasks.list(params, context, makeRoom);
   }
 }
 
 const keyOf = ({ tenant, owner, taskId }: TaskScope): string => JSON.stringify([tenant, owner, taskId]);
 
-const stateOf = ({ task }: StoredTask) => task.status?.state ?? 0;
+const stateOf = (found: StoredTask | LargeTask): TaskState =>
+  'task' in found ? (found.task.status?.state ?? 0) : found.state;
 
 /** The turn that holds the lease has itself said that the task waits. */
-const asksForInput = (found: StoredTask, { admittedVersion }: HeldLeaseInfo): boolean =>
+const asksForInput = (found: StoredTask | LargeTask, { admittedVersion }: HeldLeaseInfo): boolean =>
   isInterrupted(stateOf(found)) && found.stateVersion > admittedVersion;
 
 /** Certainly nothing was stored: the lease may go. After any other error it stays, and the retry finds it. */

@@ -8,6 +8,8 @@ type CreateVariant = Parameters<typeof sql.createStatement>[1];
 export class PreparedTaskStatements {
   readonly find: string;
   readonly findByNo: string;
+  readonly findUpTo: string;
+  readonly findByNoUpTo: string;
   readonly readEvents: string;
   readonly lock: string;
   readonly lockByNo: string;
@@ -22,6 +24,8 @@ export class PreparedTaskStatements {
     const prepared = (text: string): string => database.prepared(text);
     this.find = prepared(sql.findStatement(tables));
     this.findByNo = prepared(sql.findByNoStatement(tables));
+    this.findUpTo = prepared(sql.findUpToStatement(tables));
+    this.findByNoUpTo = prepared(sql.findByNoUpToStatement(tables));
     this.readEvents = prepared(sql.readEventsStatement(tables));
     this.lock = prepared(sql.lockStatement(tables));
     this.lockByNo = prepared(sql.lockByNoStatement(tables));

@@ -10,6 +10,7 @@ import { stateSetBy, type TaskEvent } from './task-event.js';
 import { encodeEvent } from './task-event.codec.js';
 import { type CreatedRow, createdTask, madeLease, stateOfRow } from './task-rows.js';
 import { joinLines, type TaskTables } from './task-statements.js';
+import { changesHead, NO_HEAD } from './task-head.js';
 import { isTerminal, stateName } from './task-states.js';
 import type { AppendOptions, CreatedTask, CreateOptions, EventOptions, TaskScope } from './task-store.js';
 
@@ -39,6 +40,7 @@ export class TaskCommits {
     const made = await this.group.create({
       scope,
       events: textsOf(events, options),
+      head: options.head ?? NO_HEAD,
       options,
       ...{ state: stateName(0), stateVersion: 0, ...lastStatus(events, 0) },
     });
@@ -47,7 +49,7 @@ export class TaskCommits {
   }
 
   private async createOne(
-    { scope, events, state, stateVersion, options }: FirstCommit,
+    { scope, events, head, state, stateVersion, options }: FirstCommit,
     timeoutMs: number,
   ): Promise<CreatedTask | undefined> {
     const { tenant, owner, taskId } = scope;
@@ -58,7 +60,7 @@ export class TaskCommits {
       }),
       [
         ...[tenant, owner, taskId, this.agent, contextId, state, stateVersion],
-        ...[snapshot, joinLines(events), events.length, commitId],
+        ...[snapshot, joinLines(events), events.length, commitId, head],
         ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
         ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
         ...(push ? [push.configId, push.config, push.wireVersion] : []),
@@ -125,7 +127,7 @@ export class TaskCommits {
 
   private async appendOne(
     executor: SqlExecutor,
-    { taskNo, events, state, stateVersion, options }: LaterCommit,
+    { taskNo, events, head, state, stateVersion, options }: LaterCommit,
     timeoutMs?: number,
   ): Promise<number | undefined> {
     const { expectedVersion, commitId, generation, endsTurn, snapshot } = options;
@@ -133,7 +135,7 @@ export class TaskCommits {
     const statement = this.prepared.append({ fenced, endsTurn });
     const params = [
       ...[taskNo, expectedVersion, joinLines(events), commitId, state ?? null, stateVersion ?? null],
-      ...[snapshot ?? null, events.length, ...(fenced ? [generation] : [])],
+      ...[snapshot ?? null, events.length, head ?? null, ...(fenced ? [generation] : [])],
     ];
     const [row] = await executor.query<{ version: number }>(statement, params, timeoutMs);
     return row?.version;
@@ -149,6 +151,8 @@ function textsOf(events: readonly TaskEvent[], { texts }: EventOptions): readonl
 
 const laterCommit = (taskNo: number, events: readonly TaskEvent[], options: AppendOptions): LaterCommit => ({
   ...{ taskNo, events: textsOf(events, options), options },
+  // Who says nothing of it may have changed it.
+  head: options.head ?? (events.some(changesHead) ? NO_HEAD : undefined),
   ...lastStatus(events, options.expectedVersion),
 });
 

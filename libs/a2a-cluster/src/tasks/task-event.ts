@@ -1,5 +1,6 @@
 import type { Message, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
+import { LARGE_BYTES } from './json-size.js';
 import { isTerminal } from './task-states.js';
 
 /** What an executor put into `metadata` of a task or an event. */
@@ -46,6 +47,32 @@ export function toStreamResponse(event: TaskEvent): StreamResponse | undefined {
       return undefined;
   }
 }
+
+const EVENTS = Symbol('events');
+const EVENT = Symbol('event');
+
+/** Things made of events, which know what they were made of: by it what is held for readers is measured. */
+export type EventBatch<T> = readonly T[] & { [EVENTS]?: readonly VersionedTaskEvent[] };
+
+/** What subscribers are told of these events. */
+export function toStreamResponses(events: readonly VersionedTaskEvent[]): StreamResponse[] {
+  const responses: StreamResponse[] & { [EVENTS]?: readonly VersionedTaskEvent[] } = [];
+  for (const versioned of events) {
+    const response: (StreamResponse & { [EVENT]?: VersionedTaskEvent }) | undefined = toStreamResponse(versioned.event);
+    if (!response) continue;
+    if (versioned.bytes > LARGE_BYTES) response[EVENT] = versioned;
+    responses.push(response);
+  }
+  responses[EVENTS] = events;
+  return responses;
+}
+
+/** What a batch was made of. */
+export const eventsOf = (batch: EventBatch<unknown>): readonly VersionedTaskEvent[] | undefined => batch[EVENTS];
+
+/** The event that a response tells of, where it is a large one. */
+export const largeEventOf = (response: StreamResponse): VersionedTaskEvent | undefined =>
+  (response as { [EVENT]?: VersionedTaskEvent })[EVENT];
 
 /** Whether an event ends its task. After it there is nothing. */
 export const endsTask = ({ event }: VersionedTaskEvent): boolean => isTerminal(stateSetBy(event) ?? 0);

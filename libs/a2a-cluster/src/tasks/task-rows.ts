@@ -4,7 +4,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import { applyEvent } from './apply-event.js';
 import { decodeEvents, decodeTask } from './task-event.codec.js';
 import { isInterrupted, stateOf } from './task-states.js';
-import type { CreatedTask, FoundTask, StoredTask, TaskScope } from './task-store.js';
+import type { CreatedTask, FoundTask, LargeTask, StoredTask, TaskScope } from './task-store.js';
 
 /** A task as the statements read it: snapshot and tail. bigint columns arrive as strings. */
 export interface TaskRow {
@@ -23,6 +23,9 @@ export interface TaskRow {
 export interface FoundRow extends TaskRow, TaskScope {
   admittedVersion: number | null;
 }
+
+/** The same with what it holds left out where that is too much: then there is only how much. */
+export type FoundUpToRow = Omit<FoundRow, 'snapshot'> & { snapshot: string | null; bytes: string | null };
 
 /** Under the task lock, with the lease beside it. */
 export interface DecisionRow extends TaskRow {
@@ -64,14 +67,29 @@ export function madeLease(row: DecisionRow, lease: LeaseRequest | undefined): bo
 }
 
 /** The task waits for its client: nobody runs it, or the turn that runs has said what it needs. */
-export function isWaiting(row: TaskRow & { admittedVersion: number | null }): boolean {
+export function isWaiting(row: Pick<TaskRow, 'state' | 'stateVersion'> & { admittedVersion: number | null }): boolean {
   const asked = row.admittedVersion === null || row.stateVersion > row.admittedVersion;
   return asked && isInterrupted(stateOfRow(row));
 }
 
-export const stateOfRow = (row: TaskRow): TaskState => stateOf(row.state);
+export const stateOfRow = (row: Pick<TaskRow, 'state'>): TaskState => stateOf(row.state);
 
 export function foundTask(row: FoundRow): FoundTask {
   const { tenant, owner, taskId } = row;
   return { ...storedTask(row), scope: { tenant, owner, taskId }, waiting: isWaiting(row) };
+}
+
+export function foundUpTo(row: FoundUpToRow): FoundTask | LargeTask {
+  const { taskNo, version, stateVersion, contextId, snapshot, bytes, tenant, owner, taskId } = row;
+  if (snapshot !== null) return foundTask({ ...row, snapshot });
+  return {
+    taskNo: Number(taskNo),
+    version,
+    stateVersion,
+    scope: { tenant, owner, taskId },
+    contextId,
+    state: stateOfRow(row),
+    waiting: isWaiting(row),
+    bytes: Number(bytes),
+  };
 }

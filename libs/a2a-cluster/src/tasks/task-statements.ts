@@ -21,6 +21,24 @@ export const storedTaskColumns = ({ events }: TaskTables, t: string): string => 
   (SELECT '[' || string_agg(e.event, ',' ORDER BY e.version) || ']' FROM ${events} AS e
     WHERE e.task_no = ${t}.task_no AND e.version > ${t}.snapshot_version AND e.version <= ${t}.version) AS tail`;
 
+/**
+ * The same of a task whose snapshot is no longer than so many bytes; of a longer one how many there are to read, and
+ * neither snapshot nor tail. The length of a text is known without reading it. A tail is never longer than its snapshot,
+ * or 256 k characters.
+ */
+const storedUpToColumns = ({ events }: TaskTables, t: string, maxBytes: string): string => {
+  const isLarge = `octet_length(${t}.snapshot) > ${maxBytes}::integer`;
+  const tail = `FROM ${events} AS e
+    WHERE e.task_no = ${t}.task_no AND e.version > ${t}.snapshot_version AND e.version <= ${t}.version`;
+  return `
+  ${t}.task_no AS "taskNo", ${t}.version, ${t}.state_version AS "stateVersion", ${t}.state,
+  ${t}.context_id AS "contextId", ${t}.snapshot_version AS "snapshotVersion",
+  CASE WHEN ${isLarge} THEN NULL ELSE ${t}.snapshot END AS snapshot,
+  CASE WHEN ${isLarge} THEN NULL ELSE (SELECT '[' || string_agg(e.event, ',' ORDER BY e.version) || ']' ${tail}) END AS tail,
+  CASE WHEN ${isLarge}
+       THEN octet_length(${t}.snapshot) + (SELECT coalesce(sum(octet_length(e.event)), 0) ${tail}) END AS bytes`;
+};
+
 /** Whose it is, and whether somebody runs it. */
 const foundTaskColumns = ({ leases }: TaskTables, t: string): string => `
   ${t}.tenant, ${t}.owner, ${t}.task_id AS "taskId",
@@ -31,6 +49,18 @@ export const findStatement = (tables: TaskTables): string => `
   SELECT ${storedTaskColumns(tables, 't')}, ${foundTaskColumns(tables, 't')}
     FROM ${tables.tasks} AS t
    WHERE ${isTask('t', SCOPE_FIRST)} AND t.agent = $4`;
+
+/** $1 tenant, $2 owner, $3 task id, $4 agent, $5 bytes. */
+export const findUpToStatement = (tables: TaskTables): string => `
+  SELECT ${storedUpToColumns(tables, 't', '$5')}, ${foundTaskColumns(tables, 't')}
+    FROM ${tables.tasks} AS t
+   WHERE ${isTask('t', SCOPE_FIRST)} AND t.agent = $4`;
+
+/** $1 task_no, $2 bytes. */
+export const findByNoUpToStatement = (tables: TaskTables): string => `
+  SELECT ${storedUpToColumns(tables, 't', '$2')}, ${foundTaskColumns(tables, 't')}
+    FROM ${tables.tasks} AS t
+   WHERE t.task_no = $1`;
 
 /** $1 task_no. */
 export const findByNoStatement = (tables: TaskTables): string => `
@@ -71,14 +101,14 @@ export const decideStatement = (tables: TaskTables): string => `
 
 /** The columns of a new task, but for its number. */
 export const taskColumns = `tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
-                            snapshot, snapshot_version`;
+                            snapshot, snapshot_version, head, head_version`;
 
 /**
  * A new task's first commit. A message that was accepted before inserts no receipt, a taken id no task, and then
  * nothing else either: all hangs on the receipt and the task. Of two runs of one message the second waits for the first
  * one's receipt and then finds it.
  * $1 tenant, $2 owner, $3 task id, $4 agent, $5 context id, $6 state, $7 state_version, $8 snapshot, $9 events (lines),
- * $10 their number, $11 commit id; with a lease kind, turn id, holder, ttl, request, context; with a receipt message id,
+ * $10 their number, $11 commit id, $12 head or ''; with a lease kind, turn id, holder, ttl, request, context; with a receipt message id,
  * hash, window; with a push receiver config id, config, wire version.
  */
 export const createStatement = (
@@ -86,9 +116,10 @@ export const createStatement = (
   { leased, receipted, pushed }: { leased: boolean; receipted: boolean; pushed: boolean },
 ): string => {
   const { tasks, events, leases, pushConfigs } = tables;
-  const receiptAt = leased ? 18 : 12;
+  const receiptAt = leased ? 19 : 13;
   const pushAt = receiptAt + (receipted ? 3 : 0);
-  const values = `$1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, $10::integer, $8, $10::integer`;
+  const values = `$1, $2, $3, $4, $5, $6, clock_timestamp(), $7::integer, $10::integer, $8, $10::integer,
+         nullif($12::text, ''), $10::integer`;
   return `
   WITH ${
     receipted
@@ -106,7 +137,7 @@ export const createStatement = (
     leased
       ? `l AS (
     INSERT INTO ${leases} (${leaseColumns})
-    SELECT task_no, $4, $12, $13::uuid, 0, $14, true, 1, true, ${leaseExpiry('$15')}, $16, $17, NULL FROM t
+    SELECT task_no, $4, $13, $14::uuid, 0, $15, true, 1, true, ${leaseExpiry('$16')}, $17, $18, NULL FROM t
     RETURNING generation
   ), `
       : ''
@@ -136,7 +167,7 @@ export interface AppendVariant {
  * lease writes nothing at all. The lease is locked with FOR KEY SHARE (stops a claim, lets a renewal pass); the commit
  * that ends the turn takes it away (I2).
  * $1 task_no, $2 expected version, $3 events (lines), $4 commit id, $5 state or null, $6 state_version or null,
- * $7 snapshot or null, $8 number of events; fenced: $9 generation.
+ * $7 snapshot or null, $8 number of events, $9 head, '' for none or null for the one before; fenced: $10 generation.
  */
 export const appendStatement = ({ tasks, events, leases }: TaskTables, variant: AppendVariant): string => `
   WITH t AS MATERIALIZED (
@@ -146,7 +177,13 @@ export const appendStatement = ({ tasks, events, leases }: TaskTables, variant: 
        FOR UPDATE
   ), ${leaseOfCommit(leases, variant)}u AS (
     UPDATE ${tasks} AS k
-       SET ${changeOf({ count: '$8::integer', state: '$5::text', stateVersion: '$6::integer', snapshot: '$7::text' })}
+       SET ${changeOf({
+         count: '$8::integer',
+         state: '$5::text',
+         stateVersion: '$6::integer',
+         snapshot: '$7::text',
+         head: '$9::text',
+       })}
      WHERE k.task_no = (SELECT task_no FROM ${variant.fenced ? 'l' : 't'})
     RETURNING k.task_no, k.version
   ), e AS (
@@ -166,19 +203,22 @@ export const lines = (parameter: string): string => `string_to_array(${parameter
 export const joinLines = (events: readonly string[]): string => events.join('\n');
 
 /** What a commit changes in its task's row `k`. */
-export const changeOf = (by: { count: string; state: string; stateVersion: string; snapshot: string }): string => `
+export const changeOf = (by: Record<'count' | 'state' | 'stateVersion' | 'snapshot' | 'head', string>): string => `
            version = k.version + ${by.count},
            state = coalesce(${by.state}, k.state),
            state_since = CASE WHEN ${by.state} IS NULL THEN k.state_since ELSE clock_timestamp() END,
            state_version = coalesce(${by.stateVersion}, k.state_version),
            snapshot = coalesce(${by.snapshot}, k.snapshot),
            snapshot_version = CASE WHEN ${by.snapshot} IS NULL THEN k.snapshot_version ELSE k.version + ${by.count} END,
+           head = nullif(coalesce(${by.head}, k.head), ''),
+           head_version = CASE WHEN ${by.head} IS NOT NULL OR k.head_version = k.version THEN k.version + ${by.count}
+                               ELSE k.head_version END,
            updated_at = clock_timestamp()`;
 
 /** The lease as part of a commit, behind the task's lock: its number comes from there. */
 function leaseOfCommit(leases: string, { fenced, endsTurn }: AppendVariant): string {
   const ofTask = `task_no = (SELECT task_no FROM t)`;
-  const its = fenced ? `generation = $9 AND ${ofTask}` : ofTask;
+  const its = fenced ? `generation = $10 AND ${ofTask}` : ofTask;
   if (endsTurn) {
     return `l AS (
     DELETE FROM ${leases} WHERE ${its} RETURNING task_no

@@ -4,6 +4,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import type { TaskScope } from '../database/task-scope.js';
 import type { StoredLength } from './snapshot-pace.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
+import { encodeTask } from './task-event.codec.js';
 
 export type { TaskScope } from '../database/task-scope.js';
 
@@ -32,6 +33,26 @@ export interface TaskPosition {
   /** Whether the task has ended, at this version; undefined where a store does not say. */
   ended: boolean | undefined;
 }
+
+/** A task that is larger than what was asked for: where it stands, and how large it is. */
+export interface LargeTask extends Omit<FoundTask, 'task' | 'length'> {
+  contextId: string;
+  state: TaskState;
+  /** How long its JSON is, or at most. */
+  bytes: number;
+}
+
+/** A task as JSON text. */
+export interface TaskText {
+  /** The version and the state that it shows. */
+  version: number;
+  state: TaskState;
+  /** As `Task.toJSON` makes it. */
+  text: string;
+}
+
+/** Waits until there is room for so many bytes in memory. Rejects where there is none in time. */
+export type MakeRoom = (bytes: number) => Promise<void>;
 
 /** A message as repetitions of it are recognised: by its id and its content. */
 export interface MessageReceipt {
@@ -70,6 +91,8 @@ export interface CreateOptions extends EventOptions {
   commitId: string;
   /** JSON of the task after these events (`Task.toJSON`). */
   snapshot: string;
+  /** The same without history and artifacts, for lists; '' or left out: lists read the snapshot. */
+  head?: string;
   /** The lease of the turn; none where these events already end it, or where leases are off. */
   lease?: LeaseRequest;
   /** Remembers the message in the same transaction. */
@@ -97,6 +120,11 @@ export interface AppendOptions extends EventOptions {
   endsTurn: boolean;
   /** JSON of the task after these events, to renew the snapshot with. */
   snapshot?: string;
+  /**
+   * The same without history and artifacts, for lists, where these events change it. '', or left out where they may change
+   * it: lists read the snapshot.
+   */
+  head?: string;
 }
 
 /** A follow-up's admission. */
@@ -148,6 +176,22 @@ export abstract class VersionedTaskStore implements TaskStore {
 
   /** The same by the store's own key. */
   abstract findByNo(taskNo: number): Promise<FoundTask | undefined>;
+
+  /**
+   * Finds a task as `find` and `findByNo` do, but only what it takes to decide about it where its JSON is much longer than
+   * `maxBytes`: then nothing large is read. A store that does not know lengths may return all tasks whole, as this does.
+   */
+  findUpTo(which: TaskScope | number, _maxBytes: number): Promise<FoundTask | LargeTask | undefined> {
+    return typeof which === 'number' ? this.findByNo(which) : this.find(which);
+  }
+
+  /** A task as JSON text, which need not be decoded to be sent. */
+  async readText(taskNo: number): Promise<TaskText | undefined> {
+    const found = await this.findByNo(taskNo);
+    if (!found) return undefined;
+    const { version, task } = found;
+    return { version, state: task.status?.state ?? 0, text: encodeTask(task) };
+  }
 
   /** The task of a message that was accepted before, within its window. */
   abstract findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined>;
@@ -242,5 +286,6 @@ export abstract class VersionedTaskStore implements TaskStore {
 
   abstract load(taskId: string, context: ServerCallContext): Promise<Task | undefined>;
   abstract save(task: Task, context: ServerCallContext): Promise<void>;
-  abstract list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse>;
+  /** `makeRoom` is asked before more than a few bytes are read; a store that holds everything in memory need not ask. */
+  abstract list(params: ListTasksRequest, context: ServerCallContext, makeRoom?: MakeRoom): Promise<ListTasksResponse>;
 }

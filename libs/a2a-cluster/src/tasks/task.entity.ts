@@ -57,6 +57,17 @@ export class TaskEntity {
   @Column({ name: 'snapshot_version', type: 'integer' })
   snapshotVersion!: number;
 
+  /** JSON of the task without its history and artifacts: what lists show. None where it is long, or not known. */
+  @Column({ type: 'text', nullable: true })
+  head!: string | null;
+
+  /**
+   * The version that the head shows. Each commit moves it along, but those of replicas of before the column: a head of
+   * another version than the task's is not to be believed.
+   */
+  @Column({ name: 'head_version', type: 'integer', nullable: true })
+  headVersion!: number | null;
+
   @CreateDateColumn({ name: 'created_at', type: 'timestamp with time zone', default: () => 'clock_timestamp()' })
   createdAt!: Date;
 

@@ -6,6 +6,7 @@ import { untilAnswered } from '../database/repeatable.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
+import { turnOfTheLoop } from '../database/turn-of-the-loop.js';
 import { racePoint } from '../race-points/race-points.js';
 import { applyEvent } from './apply-event.js';
 import { expandTaskEvent } from './expand-task-event.js';
@@ -16,7 +17,17 @@ import { pruneReceiptsStatement } from './receipt-statements.js';
 import { TaskCommits } from './task-commits.js';
 import { PAGE_BYTES, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
 import { decodeEvent, encodeTask } from './task-event.codec.js';
-import { type FoundRow, foundTask, isWaiting, madeLease, stateOfRow, storedTask } from './task-rows.js';
+import { headOf } from './task-head.js';
+import {
+  type FoundRow,
+  foundTask,
+  foundUpTo,
+  type FoundUpToRow,
+  isWaiting,
+  madeLease,
+  stateOfRow,
+  storedTask,
+} from './task-rows.js';
 import type { ScopeResolver } from './task-scope.js';
 import { TaskListing } from './task-listing.js';
 import { pruneEventsStatement, pruneTasksStatement } from './prune-statements.js';
@@ -31,10 +42,13 @@ import {
   type CreatedTask,
   type CreateOptions,
   type FoundTask,
+  type LargeTask,
+  type MakeRoom,
   type MessageReceipt,
   type StoredTask,
   type TaskPosition,
   type TaskScope,
+  type TaskText,
   VersionedTaskStore,
   type WriteOptions,
 } from './task-store.js';
@@ -51,6 +65,9 @@ interface PositionRow {
   ended: boolean;
 }
 type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
+
+/** No text of PostgreSQL is longer. */
+const MAX_TEXT_BYTES = 2 ** 30;
 
 /** Tasks and their event logs in the app's database. */
 export class TypeOrmTaskStore extends VersionedTaskStore {
@@ -86,6 +103,29 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   override async findByNo(taskNo: number): Promise<FoundTask | undefined> {
     const [row] = await this.read<FoundRow>(this.prepared.findByNo, [taskNo]);
     return row && foundTask(row);
+  }
+
+  override async findUpTo(which: TaskScope | number, maxBytes: number): Promise<FoundTask | LargeTask | undefined> {
+    const bytes = Math.min(maxBytes, MAX_TEXT_BYTES);
+    const [row] =
+      typeof which === 'number'
+        ? await this.database.query<FoundUpToRow>(this.prepared.findByNoUpTo, [which, bytes])
+        : await this.database.query<FoundUpToRow>(this.prepared.findUpTo, [
+            ...[which.tenant, which.owner, which.taskId, this.agent, bytes],
+          ]);
+    return row && foundUpTo(row);
+  }
+
+  /** Without a tail the snapshot is the text as it stands. */
+  override async readText(taskNo: number): Promise<TaskText | undefined> {
+    const [row] = await this.database.query<FoundRow>(this.prepared.findByNo, [taskNo]);
+    if (!row) return undefined;
+    const { version, tail, snapshot } = row;
+    const state = stateOfRow(row);
+    if (tail === null) return { version, state, text: snapshot };
+    const { task } = storedTask(row);
+    await turnOfTheLoop();
+    return { version, state, text: encodeTask(task) };
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
@@ -208,6 +248,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
           commitId: randomUUID(),
           endsTurn: true,
           snapshot: encodeTask(task),
+          head: headOf(task),
         };
         const version = await this.commits.appendWithin(tx, taskNo, [event], append);
         if (version === undefined) throw new ConcurrentTaskModificationError(task.id, row.version);
@@ -284,7 +325,8 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     if (!seen) {
       const { contextId } = task;
       const snapshot = encodeTask(task);
-      const made = await this.create(scope, [{ kind: 'task', task }], { contextId, commitId, snapshot });
+      const head = headOf(task);
+      const made = await this.create(scope, [{ kind: 'task', task }], { contextId, commitId, snapshot, head });
       this.noteSeen(context, { ...made, stateVersion: 1, task });
       return;
     }
@@ -295,13 +337,14 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     if (events.length === 0) return;
     const saved = events.reduce<Task>(applyEvent, stored.task);
     const endsTurn = isTerminal(saved.status?.state ?? 0);
-    const options = { expectedVersion: seen.version, commitId, endsTurn, snapshot: encodeTask(saved) };
+    const texts = { snapshot: encodeTask(saved), head: headOf(saved) };
+    const options = { expectedVersion: seen.version, commitId, endsTurn, ...texts };
     const version = await this.append({ taskNo: seen.taskNo, taskId: task.id }, events, options);
     this.noteSeen(context, { ...seen, version });
   }
 
-  override list(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
-    return this.listing.list(params, this.scopeOf(context, ''));
+  override list(params: ListTasksRequest, context: ServerCallContext, makeRoom?: MakeRoom): Promise<ListTasksResponse> {
+    return this.listing.list(params, this.scopeOf(context, ''), makeRoom);
   }
 
   /** One that fails in passing is repeated. */

@@ -11,6 +11,7 @@ import { beginTask, expandTaskEvent } from '../tasks/expand-task-event.js';
 import { SnapshotPace } from '../tasks/snapshot-pace.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
+import { changesHead, headOf } from '../tasks/task-head.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { Committed, CommitTarget, LeaseView } from './commit-target.js';
@@ -21,6 +22,12 @@ import { RecentEvents } from './recent-events.js';
 interface Queued {
   event: TaskEvent;
   text: string;
+}
+
+/** What a commit stores of its task beside the events; undefined where it leaves it as it is. */
+interface TaskTexts {
+  snapshot: string | undefined;
+  head: string | undefined;
 }
 
 /** A completion that comes after the cancel was known is no longer wanted: COMPLETED does not follow a cancel (O40). */
@@ -224,8 +231,9 @@ export class CommitLoop {
     const ends = this.endQueued && this.queue.length === 0;
     // Nothing was queued since the batch was taken, so the task is what these events make of it.
     const snapshot = this.snapshots.next(bytes, () => encodeTask(this.task!), ends || this.taskNo === undefined);
+    const head = events.some(changesHead) ? headOf(this.task!) : undefined;
     const { length } = batch;
-    const before = await this.store(batch, ends, snapshot);
+    const before = await this.store(batch, ends, { snapshot, head });
     this.recent.stored(before, batch);
     const taskNo = this.taskNo!;
     this.queuedBytes -= bytes;
@@ -247,7 +255,7 @@ export class CommitLoop {
   }
 
   /** Stores a batch, whatever it takes until the deadline. Returns the version before it. */
-  private async store(batch: Queued[], ends: boolean, snapshot: string | undefined): Promise<number> {
+  private async store(batch: Queued[], ends: boolean, texts: TaskTexts): Promise<number> {
     const commitId = randomUUID();
     const backoff = new Backoff();
     const begunAt = performance.now();
@@ -256,9 +264,9 @@ export class CommitLoop {
     for (;;) {
       const timeoutMs = await this.leftMs(begunAt, trouble);
       try {
-        if (stale) snapshot = await this.reload(batch, snapshot !== undefined);
+        if (stale) texts = await this.reload(batch, texts);
         stale = false;
-        return await this.tryStore(batch, { commitId, ends, snapshot, timeoutMs });
+        return await this.tryStore(batch, { commitId, ends, texts, timeoutMs });
       } catch (error) {
         if (error instanceof ConcurrentTaskModificationError && this.taskNo !== undefined) stale = true;
         else if (isPassing(error)) await backoff.pause();
@@ -288,9 +296,10 @@ export class CommitLoop {
 
   private async tryStore(
     batch: Queued[],
-    attempt: { commitId: string; ends: boolean; snapshot: string | undefined; timeoutMs: number },
+    attempt: { commitId: string; ends: boolean; texts: TaskTexts; timeoutMs: number },
   ): Promise<number> {
-    const { commitId, ends, snapshot } = attempt;
+    const { commitId, ends } = attempt;
+    const { snapshot, head } = attempt.texts;
     const { scope, contextId, lease, receipt, push } = this.target;
     const events = batch.map(({ event }) => event);
     const given = {
@@ -302,6 +311,7 @@ export class CommitLoop {
         ...given,
         contextId,
         snapshot: snapshot ?? '',
+        ...(head !== undefined && { head }),
         ...(receipt && { receipt }),
         ...(push && { push }),
       };
@@ -322,6 +332,7 @@ export class CommitLoop {
       ...{ ...given, expectedVersion: before, endsTurn: ends },
       ...(this.generation !== undefined && { generation: this.generation }),
       ...(snapshot !== undefined && { snapshot }),
+      ...(head !== undefined && { head }),
     });
     racePoint(ends ? 'ending-commit.after' : 'commit.after');
     return this.version - events.length;
@@ -331,16 +342,17 @@ export class CommitLoop {
    * Somebody saved the task beside the turn, which still holds its lease: what is queued follows on that. Or the database
    * has lost what the turn has stored: that comes first.
    */
-  private async reload(batch: Queued[], withSnapshot: boolean): Promise<string | undefined> {
+  private async reload(batch: Queued[], before: TaskTexts): Promise<TaskTexts> {
     const stored = await this.tasks.find(this.target.scope);
     if (!stored) throw this.lost('the task was deleted');
     if (isTerminal(stored.task.status?.state ?? 0)) throw this.lost('the task has ended');
     if (stored.version < this.version) batch.unshift(...this.recent.lost(stored, this.version));
     this.version = stored.version;
     this.task = batch.reduce<Task>((task, { event }) => applyEvent(task, event), stored.task);
-    const snapshot = withSnapshot ? encodeTask(this.task) : undefined;
+    const snapshot = before.snapshot === undefined ? undefined : encodeTask(this.task);
+    const head = before.head === undefined ? undefined : headOf(this.task);
     this.task = this.queue.reduce<Task>((task, { event }) => applyEvent(task, event), this.task);
-    return snapshot;
+    return { snapshot, head };
   }
 
   private lost(detail: string, cause?: unknown): LeaseLostError {

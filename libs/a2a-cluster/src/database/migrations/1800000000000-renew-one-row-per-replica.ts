@@ -1,5 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Table, TableColumn } from 'typeorm';
+import { boundedStep } from './bounded-step.js';
 import { quoted, tableNaming } from './table-naming.js';
 
 const timestamp = { type: 'timestamp with time zone' } as const;
@@ -29,29 +30,37 @@ const OF_LEASES = [
 export class RenewOneRowPerReplica1800000000000 implements MigrationInterface {
   readonly name = 'RenewOneRowPerReplica1800000000000';
 
-  async up(queryRunner: QueryRunner): Promise<void> {
-    const named = tableNaming(queryRunner.connection);
-    const replicas = named(REPLICAS.name);
-    await queryRunner.createTable(new Table({ ...REPLICAS, name: replicas }));
-    // A row is updated many times a minute: with room beside it on its page these are heap-only updates.
-    await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, replicas)} SET (fillfactor = 10)`);
-    const leases = named('a2a_task_leases');
-    await queryRunner.addColumns(
-      leases,
-      OF_LEASES.map((column) => new TableColumn(column)),
-    );
-    // Renewals do not update them any more.
-    await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, leases)} RESET (fillfactor)`);
+  up(queryRunner: QueryRunner): Promise<void> {
+    return boundedStep(queryRunner, addReplicas);
   }
 
-  async down(queryRunner: QueryRunner): Promise<void> {
-    const named = tableNaming(queryRunner.connection);
-    const leases = named('a2a_task_leases');
-    await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, leases)} SET (fillfactor = 50)`);
-    await queryRunner.dropColumns(
-      leases,
-      OF_LEASES.map(({ name }) => name),
-    );
-    await queryRunner.dropTable(named(REPLICAS.name));
+  down(queryRunner: QueryRunner): Promise<void> {
+    return boundedStep(queryRunner, dropReplicas);
   }
+}
+
+async function addReplicas(queryRunner: QueryRunner): Promise<void> {
+  const named = tableNaming(queryRunner.connection);
+  const replicas = named(REPLICAS.name);
+  await queryRunner.createTable(new Table({ ...REPLICAS, name: replicas }));
+  // A row is updated many times a minute: with room beside it on its page these are heap-only updates.
+  await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, replicas)} SET (fillfactor = 10)`);
+  const leases = named('a2a_task_leases');
+  await queryRunner.addColumns(
+    leases,
+    OF_LEASES.map((column) => new TableColumn(column)),
+  );
+  // Renewals do not update them any more.
+  await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, leases)} RESET (fillfactor)`);
+}
+
+async function dropReplicas(queryRunner: QueryRunner): Promise<void> {
+  const named = tableNaming(queryRunner.connection);
+  const leases = named('a2a_task_leases');
+  await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, leases)} SET (fillfactor = 50)`);
+  await queryRunner.dropColumns(
+    leases,
+    OF_LEASES.map(({ name }) => name),
+  );
+  await queryRunner.dropTable(named(REPLICAS.name));
 }

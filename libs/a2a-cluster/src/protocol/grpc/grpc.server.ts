@@ -1,11 +1,20 @@
-import type { handleServerStreamingCall, Server, ServiceDefinition, UntypedServiceImplementation } from '@grpc/grpc-js';
+import type {
+  handleServerStreamingCall,
+  handleUnaryCall,
+  Server,
+  ServiceDefinition,
+  UntypedServiceImplementation,
+} from '@grpc/grpc-js';
 import { ClusterOptionsError } from '../../errors/cluster-options.error.js';
 import { GOODBYE_MS } from '../open-responses.js';
 import { withReader } from '../response-flow.js';
+import type { SharedForm } from '../shared-answer.js';
+import type { UnsentBytes } from '../unsent-bytes.js';
 import { A2AGrpcServer } from './a2a-grpc.server.js';
 import { GrpcCallReader } from './grpc-call.reader.js';
 import type { GrpcModules } from './grpc-modules.js';
 import type { GrpcOptions } from './grpc-options.js';
+import { http2StreamOf } from './http2-stream-of-call.js';
 
 /** Listens from the app's bootstrap to its shutdown. */
 export class GrpcServer extends A2AGrpcServer {
@@ -17,6 +26,7 @@ export class GrpcServer extends A2AGrpcServer {
     private readonly options: GrpcOptions,
     bodyLimitBytes: number,
     keepAliveMs: number,
+    private readonly unsent: UnsentBytes,
   ) {
     super();
     const { credentials, channelOptions } = options;
@@ -38,14 +48,29 @@ export class GrpcServer extends A2AGrpcServer {
     return this.bound;
   }
 
-  /** Adds a service of the SDK, whose streams are written at the pace of their readers. */
-  serve(definition: ServiceDefinition, service: UntypedServiceImplementation): void {
+  /**
+   * Adds a service of the SDK, whose streams are written at the pace of their readers. With a form, what is large is
+   * shared between them.
+   */
+  serve(definition: ServiceDefinition, service: UntypedServiceImplementation, form?: SharedForm): void {
+    const readerOf = (call: object): GrpcCallReader => new GrpcCallReader(http2StreamOf(call), this.unsent, form);
     const handlers = Object.entries(definition).map(([name, { responseStream }]) => {
-      const handle = service[name]!;
-      if (!responseStream) return [name, handle];
-      const stream = handle as handleServerStreamingCall<unknown, unknown>;
-      const atPace: typeof stream = (call) => withReader(new GrpcCallReader(call), () => stream(call));
-      return [name, atPace];
+      if (responseStream) {
+        const stream = service[name] as handleServerStreamingCall<unknown, unknown>;
+        const atPace: typeof stream = (call) => withReader(readerOf(call).paced(call), () => stream(call));
+        return [name, atPace];
+      }
+      const answer = service[name] as handleUnaryCall<unknown, unknown>;
+      const counted: typeof answer = (call, callback) => {
+        const reader = readerOf(call);
+        withReader(reader, () =>
+          answer(call, (...given) => {
+            callback(...given);
+            reader.answered();
+          }),
+        );
+      };
+      return [name, counted];
     });
     this.server.addService(definition, Object.fromEntries(handlers) as UntypedServiceImplementation);
   }
