@@ -8,7 +8,7 @@ import { VersionedTaskStore } from 'nestjs-a2a-cluster';
 import { UnsentBytes } from '../../libs/a2a-cluster/src/protocol/unsent-bytes.js';
 import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../helpers/client.js';
 import { legacyClientFor } from '../helpers/legacy-client.js';
-import { Recording } from '../helpers/recording.js';
+import { Recording, stateName } from '../helpers/recording.js';
 import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
 import { Deferred, eventually } from '../helpers/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
@@ -37,10 +37,15 @@ const MIB = 1024 * KB;
 const textOfSize = (bytes: number, from = 0): string =>
   Array.from({ length: Math.ceil(bytes / 8) }, (_, at) => (at + from).toString(36).padStart(6, 'ü')).join(',');
 
-/** `end` ends a task. Anything else, such as `make N`, adds an artifact of N bytes and asks for more. */
+/** `end` ends a task, `stream N` adds N chunks of 32 kB before that. Anything else, such as `make N`, adds an artifact of N bytes and asks for more. */
 const agent: AgentBehaviour = {
-  execute: (context, bus) => {
+  execute: async (context, bus) => {
     const [command, size] = textOf(context.userMessage).split(' ');
+    for (let at = 0; command === 'stream' && at < Number(size); at += 1) {
+      publishArtifact(bus, context, artifactOf('stream', textPart(textOfSize(32 * KB, at))), at > 0);
+      await context.turn.flush();
+    }
+    if (command === 'stream') return completed(bus, context);
     if (command === 'end') return completed(bus, context);
     const artifact = artifactOf(command!, textPart(textOfSize(Number(size))), textPart('and more'));
     publishArtifact(bus, context, artifact);
@@ -325,6 +330,27 @@ describe('Clients that do not read', () => {
     await eventually(() => unsentOf(app).readers === 1);
     expect(await getTask(client, other.id)).toEqual(await storedTask(app, other.id));
     await once(socket.resume(), 'close');
+    await nothingHeld(app);
+  });
+
+  test('behind a stream of small events are counted, and cut off where they hold too much together', async () => {
+    const app = await start({ streams: { maxUnsentBytes: 1 } });
+    const client = await app.client();
+    const { id } = await send(client, 'make 10');
+    const connections = Array.from({ length: 3 }, () => new UnreadGrpcCalls(targetOf(app)));
+    const calls = connections.map((connection) => connection.call('subscribeToTask', { tenant: '', id }));
+    await Promise.all(calls.map(({ begun }) => begun));
+    await send(client, 'stream 30', { taskId: id, configuration: { returnImmediately: true } });
+    // One of them may hold what it wants, as a single answer may.
+    await Promise.race(
+      [0, 1, 2].map((left) => Promise.all(calls.filter((_, at) => at !== left).map((it) => it.cutOff))),
+    );
+    await eventually(() => {
+      const { held, readers } = unsentOf(app);
+      return readers === 1 && held > 0 && held < 2 * MIB;
+    });
+    await eventually(async () => stateName(await getTask(client, id)) === 'COMPLETED');
+    for (const connection of connections) connection.close();
     await nothingHeld(app);
   });
 
