@@ -50,6 +50,7 @@ describe('Options', () => {
         messageIdWindowMs: 300_000,
       },
       retention: { effectsMs: 604_800_000, tasksMs: Infinity },
+      database: { maxConnections: 10 },
       push: {
         ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
       },

@@ -39,7 +39,7 @@ export const frozenReplicas = (): void =>
       const { id } = await send(b.client, 'ask go on?');
       const watchers = [b, c].map(({ client }) => Recording.subscribe(client, id));
       await Promise.all(watchers.map((recording) => recording.task()));
-      const answer = send(a.client, 'block 4\nsay late\nstream 3 0', { taskId: id });
+      const answer = send(a.client, 'block 4\nsay late\nstream 3 500', { taskId: id });
       for (const recording of watchers) await recording.finished(TIMES.ttl + TIMES.sweep + LOAD_MS);
 
       const stored = await log(id);

@@ -84,14 +84,14 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: LEASE_STORE,
-        from: 'let [row] = await connection.query(this.renewSql, [holder, ttlMs], leftMs());',
-        to: `let [row] = await connection.query(this.renewSql, [holder, ttlMs], timeoutMs);
+        from: 'let [row] = await ask(this.renewSql, [holder, ttlMs], leftMs());',
+        to: `let [row] = await ask(this.renewSql, [holder, ttlMs], timeoutMs);
         this.known ??= new Map();
         const look = 'SELECT generation, to_json(l) AS row FROM a2a_task_leases AS l WHERE generation = ANY($1::bigint[])';
-        for (const { generation, row } of await connection.query(look, [generations], leftMs()))
+        for (const { generation, row } of await ask(look, [generations], leftMs()))
             this.known.set(Number(generation), { ...row, holder });
         const wanted = generations.flatMap((generation) => this.known.get(generation) ?? []);
-        await connection.query(\`
+        await ask(\`
           INSERT INTO a2a_task_leases OVERRIDING SYSTEM VALUE
           SELECT * FROM json_populate_recordset(NULL::a2a_task_leases, $1::json)
           ON CONFLICT (task_no) DO UPDATE

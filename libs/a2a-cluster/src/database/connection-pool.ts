@@ -57,6 +57,8 @@ export class ConnectionPool {
   private readonly outside = AsyncLocalStorage.snapshot();
   private readonly sessions = new WeakMap<PoolClient, Session>();
   private readonly lent = new Set<Lent>();
+  /** Refuses those whom the pool has not answered yet. */
+  private readonly asking = new Set<() => void>();
   private readonly queue: ConnectionQueue;
   private readonly pool: PgPool;
   private readonly clients: OpenClients;
@@ -142,6 +144,8 @@ export class ConnectionPool {
   async close(graceMs: number): Promise<void> {
     this.closed = true;
     const ended = this.pool.end().catch(() => undefined);
+    // A pool that ends forgets those who wait for one of its clients.
+    for (const refuse of [...this.asking]) refuse();
     if (await within(graceMs, ended)) return;
     for (const one of this.lent) one.abandon();
     this.clients.destroy();
@@ -154,25 +158,29 @@ export class ConnectionPool {
   }
 
   private connect(lane: Lane, done: Taken): void {
-    if (this.closed) {
-      // Nothing passes any more: whoever tries again has to stop.
-      const closed = new Error('The replica has closed its connections to the database.');
-      return queueMicrotask(() => done(closed));
-    }
+    if (this.closed) return queueMicrotask(() => done(closedError()));
+    const refuse = (): void => answer(closedError());
+    const answer: Taken = (error, lent) => {
+      this.asking.delete(refuse);
+      done(error, lent);
+    };
+    this.asking.add(refuse);
     this.outside(() =>
       this.pool.connect((error, client) => {
-        if (error || !client) return done(connectionTrouble(error ?? new Error('The pool gave no connection.')));
+        if (!this.asking.has(refuse)) return client?.release(true);
+        if (error || !client) return answer(connectionTrouble(error ?? new Error('The pool gave no connection.')));
         const session = this.sessions.get(client);
-        if (session) return done(undefined, this.lentOf(client, session, lane));
+        if (session) return answer(undefined, this.lentOf(client, session, lane));
         this.openSession(client).then(
           (opened) => {
-            if (lane === 'read' || !opened.readOnly) return done(undefined, this.lentOf(client, opened, lane));
+            if (!this.asking.has(refuse)) return client.release(true);
+            if (lane === 'read' || !opened.readOnly) return answer(undefined, this.lentOf(client, opened, lane));
             client.release(true);
-            done(new DatabaseConnectionError('The database server takes no writes at the moment: it is read only.'));
+            answer(new DatabaseConnectionError('The database server takes no writes at the moment: it is read only.'));
           },
           (failure: unknown) => {
             client.release(true);
-            done(connectionTrouble(failure));
+            if (this.asking.has(refuse)) answer(connectionTrouble(failure));
           },
         );
       }),
@@ -229,6 +237,9 @@ export class ConnectionPool {
     return lent;
   }
 }
+
+/** Nothing passes any more: whoever tries again has to stop. */
+const closedError = (): Error => new Error('The replica has closed its connections to the database.');
 
 /** A pool of our own with the app's settings; the bounds of statements are ours. */
 function poolLike(appPool: PgPool, max: number, connectMs: number): PgPool {

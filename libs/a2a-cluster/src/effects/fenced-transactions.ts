@@ -71,7 +71,7 @@ export class FencedTransactions {
         throw error;
       }
       // Its session was ended because this process stood still: what counts is that the lease is lost.
-      if (isPassing(error)) host.assertHeld();
+      if (isPassing(error) && !(await host.confirmLease())) host.assertHeld();
       throw error;
     }
   }

@@ -57,6 +57,8 @@ export interface EffectHost {
   readonly retryMs: number;
   /** Makes sure that the task and the lease exist and that all that was published is stored. */
   begin(): Promise<EffectTurn>;
+  /** Whether the lease can be relied on, once it is known whether somebody else has claimed it. */
+  confirmLease(): Promise<boolean>;
   assertHeld(): void;
   /** Somebody has asked that the task be canceled. Throws. */
   canceled(): never;
@@ -152,6 +154,7 @@ export class TurnEffects {
     key: string,
     run: (call: EffectCall) => Promise<T> | T,
   ): Promise<T> {
+    await host.confirmLease();
     try {
       host.assertHeld();
     } catch (stopped) {
@@ -232,7 +235,7 @@ async function untilRecorded<R>(host: EffectHost, write: () => Promise<R>): Prom
     } catch (error) {
       if (!isPassing(error)) throw error;
       // Renewals may move the deadline while this waits, for ever where they go through and nothing else does.
-      if (performance.now() >= Math.min(host.deadline, triedOutAt)) {
+      if (performance.now() >= triedOutAt || !(await host.confirmLease())) {
         throw new LeaseLostError(host.taskId, 'its effects could not be recorded before it ran out', { cause: error });
       }
       await backoff.pause();

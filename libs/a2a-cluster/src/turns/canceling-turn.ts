@@ -10,9 +10,10 @@ import { noTransactions, Turn } from './turn.js';
 export interface CanceledTurn extends Turn {
   readonly turnId: string;
   readonly deadline: number;
-  checkDeadline(): boolean;
+  isHeld(): boolean;
+  confirmLease(): Promise<boolean>;
   readonly retryMs: number;
-  beginFor(host: { readonly signal: AbortSignal; assertHeld(): void }): Promise<EffectTurn>;
+  beginFor(host: Pick<EffectHost, 'signal' | 'assertHeld'>): Promise<EffectTurn>;
   flushFor(host: { readonly signal: AbortSignal }): Promise<void>;
   handedOut<T>(call: string, promise: Promise<T>): Promise<T>;
 }
@@ -61,9 +62,13 @@ export class CancelingTurn extends Turn implements EffectHost {
   }
 
   override assertHeld(): void {
-    const held = this.turn.checkDeadline();
+    const held = this.turn.isHeld();
     if (this.signal.aborted) throw this.signal.reason;
     if (!held) throw new LeaseLostError(this.taskId, 'it could not be renewed in time');
+  }
+
+  confirmLease(): Promise<boolean> {
+    return this.turn.confirmLease();
   }
 
   get retryMs(): number {

@@ -151,10 +151,10 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   }
 
   override assertHeld(): void {
-    const held = this.checkDeadline();
+    const held = this.isHeld();
     if (this.signal.aborted) throw this.signal.reason;
     // An end that is on its way out stops the signal from aborting, but permits nothing else.
-    if (!held) throw new LeaseLostError(this.taskId, 'it could not be renewed in time');
+    if (!held) throw this.overdue();
   }
 
   override flush(): Promise<void> {
@@ -169,10 +169,20 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
 
   /** Tells of a refusal that the executor, whose turn is over, may never hear of. */
   handedOut<T>(call: string, promise: Promise<T>): Promise<T> {
-    return handedOut(promise, (error) => {
+    const refused = promise.catch(async (error: unknown): Promise<never> => {
+      await this.learnFrom(error);
+      throw error;
+    });
+    return handedOut(refused, (error) => {
       if (!this.isOver) return;
       this.logger.warn(`turn.${call} on task ${this.taskId} was refused after its turn had ended: ${messageOf(error)}`);
     });
+  }
+
+  /** Before the executor hears of a refusal its signal says whether the lease is lost. */
+  private async learnFrom(error: unknown): Promise<void> {
+    if (error instanceof LeaseLostError && error.taskId === this.taskId) this.giveUp(error);
+    else await this.confirmLease();
   }
 
   /** For how long a write is tried again through trouble with the database, in ms. */
@@ -217,7 +227,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   }
 
   /** For itself, or for the cleaning up after it was canceled. */
-  async beginFor(host: { readonly signal: AbortSignal; assertHeld(): void }): Promise<EffectTurn> {
+  async beginFor(host: Pick<EffectHost, 'signal' | 'assertHeld'>): Promise<EffectTurn> {
     await this.confirmLease();
     host.assertHeld();
     const { loop, taskId, turnId, attempt } = this;
@@ -226,6 +236,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
     }
     loop.begin();
     await unlessAborted(loop.drained(), host.signal);
+    await this.confirmLease();
     host.assertHeld();
     const { taskNo, generation } = loop.key!;
     return { taskNo, taskId, turnId, attempt, generation, canceling: loop.canceling };
@@ -241,30 +252,44 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
     if (reason.code !== 'TASK_CANCELED') this.cleanUp.stop(reason);
   }
 
-  /** Whether the lease can be relied on now. Where it cannot, what becomes of it is found out. */
-  checkDeadline(): boolean {
-    if (!this.lease || this.lease.isLive()) return true;
-    void this.confirmLease();
-    return false;
+  /** Whether the lease can be relied on now, for a step that cannot wait: one that is overdue is given up. */
+  isHeld(): boolean {
+    const isLive = this.lease?.isLive() ?? true;
+    if (!isLive) this.giveUp(this.overdue());
+    return isLive;
   }
 
-  /** The same once it is known whether somebody else has claimed it; gives it up if it cannot be relied on then. */
+  /** For a step that only queues: where the lease is overdue, it is found out what has become of it. */
+  checkDeadline(): void {
+    if (this.lease?.isLive() === false) void this.confirmLease();
+  }
+
+  /** Whether the lease can be relied on, once it is known whether somebody else has claimed it. */
   async confirmLease(): Promise<boolean> {
     const { lease } = this;
     if (!lease || (await lease.confirm())) return true;
-    if (this.lease === lease) {
-      lease.drop();
-      this.onLost('it could not be renewed in time');
-    }
+    if (this.lease === lease) this.giveUp(this.overdue());
     return false;
   }
 
   onLost(detail: string): void {
+    this.lost(new LeaseLostError(this.taskId, detail));
+  }
+
+  private giveUp(why: LeaseLostError): void {
+    this.lease?.drop();
+    this.lost(why);
+  }
+
+  private lost(why: LeaseLostError): void {
     // Our own ending commit takes the lease away: only that commit's answer tells.
     if (this.loop?.isEnding) return;
-    const lost = new LeaseLostError(this.taskId, detail);
-    this.loop?.refuse(lost);
-    this.abort(lost);
+    this.loop?.refuse(why);
+    this.abort(why);
+  }
+
+  private overdue(): LeaseLostError {
+    return new LeaseLostError(this.taskId, 'it could not be renewed in time');
   }
 
   onState(state: TaskState, taskNo: number): void {
