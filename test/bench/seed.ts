@@ -23,7 +23,7 @@ export async function seedTasks(url: string, { tasks, running = 'true', expiresI
   const { owner = `'unknown'`, context = `'context-' || n` } = by;
   const state = `CASE WHEN ${running} THEN 'TASK_STATE_WORKING' ELSE 'TASK_STATE_COMPLETED' END`;
   await withClient(url, async (client) => {
-    await client.query('TRUNCATE a2a_tasks, a2a_task_events, a2a_task_leases');
+    await client.query('TRUNCATE a2a_tasks, a2a_task_events, a2a_task_leases, a2a_replicas');
     const createIndexes = tasks > MANY ? await dropIndexes(client, 'a2a_tasks') : [];
     await client.query(
       `INSERT INTO a2a_tasks (tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
@@ -40,9 +40,9 @@ export async function seedTasks(url: string, { tasks, running = 'true', expiresI
         WHERE state = 'TASK_STATE_WORKING'`,
     );
     await client.query(
-      `INSERT INTO a2a_task_leases (task_no, agent, kind, turn_id, admitted_version, holder, attempt, expires_at,
-                                    request, context)
-       SELECT task_no, 'default', 'message', gen_random_uuid(), 0, '${SEED_HOLDER}', 1,
+      `INSERT INTO a2a_task_leases (task_no, agent, kind, turn_id, admitted_version, holder, follows_holder, attempt,
+                                    expires_at, request, context)
+       SELECT task_no, 'default', 'message', gen_random_uuid(), 0, '${SEED_HOLDER}', true, 1,
               clock_timestamp() + ${expiresInMs} * interval '1 millisecond', NULL, '{}'
          FROM a2a_tasks WHERE state = 'TASK_STATE_WORKING'`,
     );

@@ -13,15 +13,19 @@ const TTL_MS = 3_600_000;
 const HEARTBEAT_MS = 30_000;
 const WINDOW_MS = 1_500;
 const AT_ONCE = 64;
+/** A snapshot that is as old as so many rounds, each of so many leases. */
+const OLD_ROUNDS = 100;
+const OLD_HELD = 1_000;
+const OLD = `round of ${OLD_HELD.toLocaleString('en-US')} beside a snapshot ${OLD_ROUNDS} rounds old`;
 const LOST = 'turns lost to the renewals of 10,000';
 
 /** W5: what renewing leases costs, by itself and turns that run meanwhile. */
 export const renewals: Workload = {
   name: 'W5',
   title: `a renewal round with ${HELD.map((held) => held.toLocaleString('en-US')).join(' / ')} held leases, and beside W1`,
-  without: { peer: 'it has no leases', limit: 'the round is one statement already' },
+  without: { peer: 'it has no leases', limit: 'the round is a row’s update and a look already' },
   bounds: [
-    ...HELD.map((held) => ({ metric: statementsWith(held), atMost: 1 })),
+    ...HELD.map((held) => ({ metric: statementsWith(held), atMost: 2 })),
     { metric: LOST, atMost: 5, unit: '%' },
   ],
   charted: HELD.map(roundWith),
@@ -44,8 +48,16 @@ export const renewals: Workload = {
       await interleaved(ROUNDS, HELD, measured, async (held, record) => {
         counter.take();
         const tookMs = await renew(held);
-        record('ours', statementsWith(held), '', counter.take('SET expires_at'));
+        record('ours', statementsWith(held), '', counter.take('a2a_'));
         record('ours', roundWith(held), 'ms', tookMs);
+      });
+      // Versions of rows that an old snapshot may still see are kept for as long as it is open.
+      await withClient(url, async (client) => {
+        await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+        await client.query('SELECT count(*) FROM a2a_tasks');
+        for (let round = 0; round < OLD_ROUNDS; round += 1) await renew(OLD_HELD);
+        for (let round = 0; round < ROUNDS; round += 1) measured.record('ours', OLD, 'ms', await renew(OLD_HELD));
+        await client.query('ROLLBACK');
       });
       let undisturbed = 0;
       await interleaved(ROUNDS, ['without', 'with'] as const, measured, async (which, record) => {
