@@ -15,7 +15,7 @@ import { MessageReceipts } from './message-receipts.js';
 import { pruneReceiptsStatement } from './receipt-statements.js';
 import { TaskCommits } from './task-commits.js';
 import { PAGE_BYTES, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
-import { decodeEvent, encodeTask } from './task-event.codec.js';
+import { decodeEvent, decodeTaskInTurns, encodeTask, encodeTaskInTurns } from './task-event.codec.js';
 import { headOf } from './task-head.js';
 import {
   type FoundRow,
@@ -26,6 +26,7 @@ import {
   madeLease,
   stateOfRow,
   storedTask,
+  tailOf,
 } from './task-rows.js';
 import type { ScopeResolver } from './task-scope.js';
 import { TaskListing } from './task-listing.js';
@@ -116,9 +117,11 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     const { version, tail, snapshot } = row;
     const state = stateOfRow(row);
     if (tail === null) return { version, state, text: snapshot };
-    const { task } = storedTask(row);
+    const before = await decodeTaskInTurns(snapshot);
     await turnOfTheLoop();
-    return { version, state, text: encodeTask(task) };
+    const task = tailOf(row).reduce(applyEvent, before);
+    await turnOfTheLoop();
+    return { version, state, text: await encodeTaskInTurns(task) };
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {

@@ -50,7 +50,9 @@ describe('A message to the agent over gRPC', () => {
     const given = request({ parts, metadata: { tricky } });
     expect(oversizes(given)).toBe(false);
     const bytes = A2AService.sendMessage.requestSerialize(given as never);
-    expect(bounded.sendMessage!.requestDeserialize(bytes)).toEqual(A2AService.sendMessage.requestDeserialize(bytes));
+    expect(bounded.sendMessage!.requestDeserialize(bytes) as unknown).toEqual(
+      A2AService.sendMessage.requestDeserialize(bytes),
+    );
   });
 
   test('is bounded in version 0.3 too', () => {
@@ -63,13 +65,13 @@ describe('A message to the agent over gRPC', () => {
         content: Array.from({ length: count }, () => ({ part: { $case: 'text', value: 'a' }, metadata: undefined })),
       },
     });
-    const decode = (count: number) =>
+    const decode = (count: number): unknown =>
       legacy.sendMessage!.requestDeserialize(sendMessage.requestSerialize(legacyRequest(count) as never));
     expect([isOversized(decode(40)), isOversized(decode(101))]).toEqual([false, true]);
   });
 
   test('is left to the decoder where it is not well-formed', () => {
     const bytes = Buffer.from(`12${'ff'.repeat(200)}`, 'hex');
-    expect(() => bounded.sendMessage!.requestDeserialize(bytes)).toThrow();
+    expect(() => void bounded.sendMessage!.requestDeserialize(bytes)).toThrow();
   });
 });

@@ -1,22 +1,32 @@
 import type { MethodDefinition, ServiceDefinition } from '@grpc/grpc-js';
 
 /** Which fields of a message are messages themselves, each by its number. */
-interface Fields {
-  readonly [number: number]: Fields;
+class Fields {
+  private readonly inner = new Map<number, Fields>();
+
+  /** Returns itself. A message may hold itself, so fields can be added later. */
+  with(number: number, fields: Fields): this {
+    this.inner.set(number, fields);
+    return this;
+  }
+
+  get(number: number): Fields | undefined {
+    return this.inner.get(number);
+  }
 }
 
-const NONE: Fields = {};
-const VALUE: { [number: number]: Fields } = {};
-const STRUCT: Fields = { 1: { 2: VALUE } };
-VALUE[5] = STRUCT;
-VALUE[6] = { 1: VALUE };
+const VALUE = new Fields();
+const STRUCT = new Fields().with(1, new Fields().with(2, VALUE));
+VALUE.with(5, STRUCT).with(6, new Fields().with(1, VALUE));
 
-const MODERN_PART: Fields = { 4: VALUE, 5: STRUCT };
-const LEGACY_PART: Fields = { 3: { 1: STRUCT }, 4: STRUCT };
+const MODERN_PART = new Fields().with(4, VALUE).with(5, STRUCT);
+const LEGACY_PART = new Fields().with(3, new Fields().with(1, STRUCT)).with(4, STRUCT);
+
+const messageOf = (part: Fields): Fields => new Fields().with(5, part).with(6, STRUCT);
 
 /** What is there as often as a client likes in a message to an agent, in version 1.0 and in 0.3. */
-const MODERN_REQUEST: Fields = { 2: { 5: MODERN_PART, 6: STRUCT }, 4: STRUCT };
-const LEGACY_REQUEST: Fields = { 1: { 5: LEGACY_PART, 6: STRUCT }, 3: STRUCT };
+const MODERN_REQUEST = new Fields().with(2, messageOf(MODERN_PART)).with(4, STRUCT);
+const LEGACY_REQUEST = new Fields().with(1, messageOf(LEGACY_PART)).with(3, STRUCT);
 
 /** Requests that were not decoded, since they hold too much. */
 const oversized = new WeakSet<object>();
@@ -48,7 +58,7 @@ export function boundedRequests(definition: ServiceDefinition, maxValues: number
  * Whether protobuf's bytes hold more fields than so many, told without decoding them. It ends with the first one too many,
  * and leaves to the decoder what is not well-formed.
  */
-export function hasMoreFields(bytes: Uint8Array, fields: Fields, limit: number): boolean {
+function hasMoreFields(bytes: Uint8Array, fields: Fields, limit: number): boolean {
   if (bytes.length <= limit) return false;
   let count = 0;
   const varintAt = { value: 0, next: 0 };
@@ -82,8 +92,8 @@ export function hasMoreFields(bytes: Uint8Array, fields: Fields, limit: number):
         case 2: {
           readVarint(at);
           const end = varintAt.next + varintAt.value;
-          const inner = known[Math.floor(tag / 8)] ?? NONE;
-          if (inner !== NONE && end <= to && walk(varintAt.next, end, inner)) return true;
+          const inner = known.get(Math.floor(tag / 8));
+          if (inner && end <= to && walk(varintAt.next, end, inner)) return true;
           at = end;
           break;
         }
