@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@a2a-js/sdk/client';
 import { jest } from '@jest/globals';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
+import { PushConfigStore, VersionedTaskStore } from 'nestjs-a2a-cluster';
 import { errorOf, send, userMessage } from '../helpers/client.js';
 import { agentByAttempt, ended, hang, Leases, reExecuting, statusText, sweep } from './abandoned-turns.fixture.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
@@ -137,3 +137,58 @@ describe.each(['JSONRPC', 'HTTP+JSON'] as const)('A request over %s', (transport
     expect((await post(app, transport, messageBody(transport, { parts: parts.slice(1) }))).text).toContain('COMPLETED');
   });
 });
+
+test('A message over gRPC that holds more values than the limit is malformed, and is not decoded', async () => {
+  const app = await fixture.start(withGrpc({ ...agent, cluster: { requests: { maxValues: 1_000 } } }));
+  const client = await app.client({ transport: 'GRPC' });
+  const message = { ...userMessage('many'), referenceTaskIds: Array<string>(1_001).fill('a') };
+  const error = await errorOf(
+    client.sendMessage({ tenant: '', message, configuration: undefined, metadata: undefined }),
+  );
+  expect(error.name).toBe('RequestMalformedError');
+  expect(error.message).toContain('The request holds more than 1000 values.');
+  expect(await send(client, 'still there?')).toBeTruthy();
+});
+
+describe.each(['JSONRPC', 'GRPC'] as const)('The push receivers of a task, over %s', (transport) => {
+  test('are listed in pages of 100 at most, each once', async () => {
+    const app = await fixture.start(withGrpc({ ...agent, cluster: { agentCard: CARD } }));
+    const client = await app.client({ transport });
+    const { id: taskId } = await send(client, 'hello');
+    const [task] = await fixture.database.query<{ no: number }>(
+      'SELECT task_no::integer AS no FROM a2a_tasks WHERE task_id = $1',
+      [taskId],
+    );
+    const configs = app.nest.get(PushConfigStore, { strict: false });
+    const ids = Array.from({ length: 205 }, (_, at) => `${at}-Ä-a`.padStart(8, 'B'));
+    for (const id of ids) {
+      const config = { tenant: '', id, taskId, url: 'https://example.com', token: '', authentication: undefined };
+      await configs.save(task!.no, { config, wireVersion: '1.0' });
+    }
+    const pages: string[][] = [];
+    for (let pageToken = '', more = true; more; more = pageToken !== '') {
+      const page = await client.listTaskPushNotificationConfig({ tenant: '', taskId, pageSize: 0, pageToken });
+      pages.push(page.configs.map(({ id }) => id));
+      pageToken = page.nextPageToken;
+    }
+    expect(pages.map((page) => page.length)).toEqual([100, 100, 5]);
+    expect(pages.flat()).toEqual([...ids].sort());
+    const few = await client.listTaskPushNotificationConfig({ tenant: '', taskId, pageSize: 7, pageToken: '' });
+    expect(few.configs).toHaveLength(7);
+    await fixture.database.query('DELETE FROM a2a_push_configs');
+  });
+
+  test('have no secret that is longer than a header may be', async () => {
+    const app = await fixture.start(withGrpc({ ...agent, cluster: { agentCard: CARD } }));
+    const client = await app.client({ transport });
+    const { id: taskId } = await send(client, 'hello');
+    const config = { tenant: '', id: 'c', taskId, url: 'https://example.com', authentication: undefined };
+    const error = await errorOf(client.createTaskPushNotificationConfig({ ...config, token: 'x'.repeat(8_193) }));
+    expect(error.message).toContain('is longer than 8192 characters');
+  });
+});
+
+const CARD = {
+  ...{ name: 'test agent', description: 'does what a test says', version: '1.0.0' },
+  capabilities: { pushNotifications: true, streaming: true, extensions: [] },
+};

@@ -8,6 +8,7 @@ import { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
 import { grpcForm } from './protocol/grpc/grpc-form.js';
 import { GrpcCallers, type IncomingCall } from './protocol/grpc/grpc-callers.js';
 import { loadGrpcModules } from './protocol/grpc/grpc-modules.js';
+import { boundedRequests } from './protocol/grpc/grpc-values.js';
 import { legacyContext, legacyHandler, modernContext } from './protocol/grpc/grpc-versions.js';
 import { anonymousCaller } from './protocol/grpc/grpc-options.js';
 import { GrpcServer } from './protocol/grpc/grpc.server.js';
@@ -41,19 +42,22 @@ export function grpcProviders(): Provider[] {
       async (
         server: GrpcServer | null,
         requestHandler: A2ARequestHandler,
-        { grpc, legacyCompat }: ResolvedOptions,
+        { grpc, legacyCompat, requests }: ResolvedOptions,
         running: RunningTurns,
       ): Promise<void> => {
         if (!server || !grpc) return;
-        const callers = new GrpcCallers(grpc.userBuilder, running);
+        const callers = new GrpcCallers(grpc.userBuilder, running, requests.maxValues);
         const userBuilder = (call: IncomingCall) => callers.admit(call);
         const { sdk } = await loadGrpcModules();
         const service = sdk.grpcService({ requestHandler, userBuilder, contextBuilder: modernContext });
-        server.serve(sdk.A2AService, service, grpcForm(sdk.A2AService));
+        server.serve(boundedRequests(sdk.A2AService, requests.maxValues), service, grpcForm(sdk.A2AService));
         if (!legacyCompat.grpc) return;
         const legacy = await import('@a2a-js/sdk/compat/v0_3/server/grpc');
         const legacyParts = { requestHandler: legacyHandler(requestHandler), contextBuilder: legacyContext };
-        server.serve(legacy.LegacyA2AService, legacy.legacyGrpcService({ ...legacyParts, userBuilder }));
+        server.serve(
+          boundedRequests(legacy.LegacyA2AService, requests.maxValues),
+          legacy.legacyGrpcService({ ...legacyParts, userBuilder }),
+        );
       },
       [A2AGrpcServer, A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, RunningTurns],
     ),

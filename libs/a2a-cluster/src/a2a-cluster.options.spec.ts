@@ -121,6 +121,7 @@ describe('Options', () => {
     ['tasks and effects kept for years', { retention: { tasksMs: 2 ** 40, effectsMs: 2 ** 40 } }],
     ['effects kept for ever', { retention: { effectsMs: Infinity } }],
     ['turns longer than effects are kept by default', { turns: { maxTurnDurationMs: 1_000_000_000 } }],
+    ['messages that refer to no task', { requests: { maxReferenceTasks: 0 } }],
     ['streams without comments', { streams: { keepAliveMs: Infinity } }],
     ['no drain time', { turns: { drainTimeoutMs: 0 } }],
     ['no window for repeated messages', { turns: { messageIdWindowMs: 0 } }],
@@ -137,6 +138,7 @@ describe('Options', () => {
       'turns.maxTurnDurationMs',
       'turns.cancelTimeoutMs',
       'interruptedTaskTimeoutMs',
+      'streams.stallTimeoutMs',
     ],
   ];
   const wholes = [
@@ -144,6 +146,10 @@ describe('Options', () => {
     'sweeper.maxAttempts',
     'sweeper.maxConcurrentRecoveries',
     'turns.maxQueuedBytes',
+    'streams.maxUnsentBytes',
+    'requests.maxParts',
+    'requests.maxValues',
+    'requests.maxReferenceBytes',
   ];
   const orZero = ['turns.drainTimeoutMs', 'turns.messageIdWindowMs'];
   const wrong: [string, unknown][] = [
@@ -184,6 +190,8 @@ describe('Options', () => {
     ['grpc.publicUrl', ''],
     ['grpc.userBuilder', 'anonymous'],
     ['grpc.channelOptions', null],
+    ['requests.maxReferenceTasks', -1],
+    ['requests.maxReferenceTasks', '20'],
     ['turns.unfinishedTurn', 'wait'],
     ['publicUrl', ''],
     ['publicUrl', 'agent.example.com'],

@@ -109,7 +109,10 @@ export interface A2AClusterOptions {
      */
     stallTimeoutMs?: number;
   };
-  /** What a request may hold, so that one of them cannot stop the process or fill it. */
+  /**
+   * What one request may hold, so that none of them stops the process or fills it. Defaults: maxParts 10 000,
+   * maxReferenceTasks 20, maxReferenceBytes 16 MiB, maxValues 250 000.
+   */
   requests?: Partial<RequestLimits>;
   /**
    * Defaults: maxTurnDurationMs 24 h (`Infinity`: none), unfinishedTurn `fail`, drainTimeoutMs 10 000, cancelTimeoutMs

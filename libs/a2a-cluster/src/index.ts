@@ -67,6 +67,7 @@ export { EFFECTS_METADATA_KEY, type UnresolvedEffect } from './effects/unresolve
 export {
   type ClaimedPush,
   type PushClaimRequest,
+  type PushConfigPage,
   PushConfigStore,
   type PushProgress,
   type PushRegistration,

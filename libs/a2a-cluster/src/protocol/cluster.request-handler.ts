@@ -209,7 +209,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   ): Promise<ListTaskPushNotificationConfigsResponse> {
     return this.answer(async () => {
       const { taskNo } = await this.requireForPush(params.taskId, context);
-      return { configs: await this.push.list(taskNo), nextPageToken: '' };
+      return this.push.list(taskNo, params);
     });
   }
 

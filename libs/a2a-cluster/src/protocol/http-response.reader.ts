@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { StreamResponse, Task } from '@a2a-js/sdk';
 import type { Response } from 'express';
+import { encodeTaskInTurns } from '../tasks/task-event.codec.js';
 import { AnswerReader, writePieces } from './answer-reader.js';
 import type { SharedAnswer, SharedForm } from './shared-answer.js';
 import type { UnsentBytes } from './unsent-bytes.js';
@@ -8,7 +9,7 @@ import type { UnsentBytes } from './unsent-bytes.js';
 /** As JSON, and so in both of HTTP's transports. */
 export const JSON_FORM: SharedForm = {
   name: 'json',
-  task: (task) => Buffer.from(JSON.stringify(Task.toJSON(task))),
+  task: async (task) => Buffer.from(await encodeTaskInTurns(task)),
   response: (response) => Buffer.from(JSON.stringify(StreamResponse.toJSON(response))),
 };
 

@@ -3,7 +3,7 @@ import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import { turnOfTheLoop } from '../database/turn-of-the-loop.js';
 import { jsonSize, LARGE_BYTES } from '../tasks/json-size.js';
 import { largeEventOf } from '../tasks/task-event.js';
-import { decodeTask } from '../tasks/task-event.codec.js';
+import { decodeTaskInTurns } from '../tasks/task-event.codec.js';
 import type { LargeTask, TaskText, VersionedTaskStore } from '../tasks/task-store.js';
 import { withHistory } from './request-validation.js';
 import { currentReader, type StreamReader } from './response-flow.js';
@@ -43,7 +43,7 @@ export class LargeAnswers {
     if (!reader?.form) {
       if (reader) await this.hold(reader, bytes);
       const { text, ...standing } = await this.inTurn(read);
-      return { ...standing, task: withHistory(decodeTask(text), historyLength) };
+      return { ...standing, task: withHistory(await decodeTaskInTurns(text), historyLength) };
     }
     const { form } = reader;
     const key = `${taskNo} ${version} ${historyLength ?? 'all'} ${form.name}`;
@@ -68,7 +68,7 @@ export class LargeAnswers {
       await this.hold(reader, bytes);
       return task;
     }
-    const make = () => Promise.resolve({ about: undefined, bytes: form.task(task) });
+    const make = async () => ({ about: undefined, bytes: await form.task(task) });
     const { answer } = await this.shared(reader, new Map<string, SharedMaking<undefined>>(), '', (unused) => {
       return new SharedMaking(this.unsent, bytes, 'task', make, unused);
     });
@@ -139,7 +139,7 @@ export class LargeAnswers {
 async function serialized(text: string, historyLength: number | undefined, form: SharedForm): Promise<Buffer> {
   if (form.name === 'json' && historyLength === undefined) return Buffer.from(text);
   await turnOfTheLoop();
-  const task = withHistory(decodeTask(text), historyLength);
+  const task = withHistory(await decodeTaskInTurns(text), historyLength);
   await turnOfTheLoop();
   return form.task(task);
 }

@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
 import { validateHeaderValue } from 'node:http';
-import { TaskPushNotificationConfig } from '@a2a-js/sdk';
+import {
+  type ListTaskPushNotificationConfigsRequest,
+  type ListTaskPushNotificationConfigsResponse,
+  TaskPushNotificationConfig,
+} from '@a2a-js/sdk';
 import { PushNotificationNotSupportedError, RequestMalformedError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { PushConfigStore, PushRegistration } from '../push/push-config-store.js';
@@ -14,6 +18,12 @@ import { checkId } from './request-validation.js';
 const LEGACY_VERSION = '0.3';
 
 const MAX_URL_LENGTH = 2_048;
+
+/** No server takes a longer header, Node's not even 16 kB of them all. */
+const MAX_SECRET_LENGTH = 8_192;
+
+/** Receivers on a page: at most some 2 MB. */
+const MAX_PAGE_SIZE = 100;
 
 /** The protocol's operations on push receivers. Whose task it is has been seen to before. */
 export class PushReceivers {
@@ -49,13 +59,27 @@ export class PushReceivers {
   }
 
   async get(taskNo: number, taskId: string, configId: string): Promise<TaskPushNotificationConfig> {
-    const config = (await this.configs.list(taskNo)).find(({ id }) => id === configId);
+    const config = await this.configs.find(taskNo, configId);
     if (config) return config;
     throw new TaskNotFoundError(`Task ${taskId} has no push notification config ${JSON.stringify(configId)}.`);
   }
 
-  list(taskNo: number): Promise<TaskPushNotificationConfig[]> {
-    return this.configs.list(taskNo);
+  /** A page of a task's receivers: a client may have registered any number. Throws RequestMalformedError. */
+  async list(
+    taskNo: number,
+    { pageSize, pageToken }: Pick<ListTaskPushNotificationConfigsRequest, 'pageSize' | 'pageToken'>,
+  ): Promise<ListTaskPushNotificationConfigsResponse> {
+    const limit = pageSize || MAX_PAGE_SIZE;
+    if (!Number.isInteger(limit) || limit < 0) {
+      throw new RequestMalformedError(`pageSize is ${pageSize}: it must be a whole number, and not below 0.`);
+    }
+    const afterId = Buffer.from(pageToken ?? '', 'base64url').toString();
+    if (afterId) checkId('the id in pageToken', afterId);
+    const size = Math.min(limit, MAX_PAGE_SIZE);
+    const found = await this.configs.list(taskNo, { afterId, limit: size + 1 });
+    const configs = found.slice(0, size);
+    const last = found.length > size ? configs.at(-1) : undefined;
+    return { configs, nextPageToken: last ? Buffer.from(last.id).toString('base64url') : '' };
   }
 
   delete(taskNo: number, configId: string): Promise<void> {
@@ -95,6 +119,11 @@ function idOf(config: TaskPushNotificationConfig): string {
 
 /** What could not be sent is refused when it is registered, without being repeated. */
 function checkHeader(value: string): void {
+  if (value.length > MAX_SECRET_LENGTH) {
+    throw new RequestMalformedError(
+      `The token or authentication of the push notification config is longer than ${MAX_SECRET_LENGTH} characters.`,
+    );
+  }
   try {
     validateHeaderValue('authorization', value);
   } catch {

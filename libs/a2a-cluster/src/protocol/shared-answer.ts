@@ -4,7 +4,7 @@ import type { StreamResponse, Task } from '@a2a-js/sdk';
 /** How a transport writes what is shared: bytes that are the same for all of its clients. */
 export interface SharedForm {
   readonly name: string;
-  task(task: Task): Buffer;
+  task(task: Task): Promise<Buffer>;
   response(response: StreamResponse): Buffer;
 }
 

@@ -26,9 +26,16 @@ export const saveStatement = ({ tasks, pushConfigs }: PushTables): string => `
      SET config = EXCLUDED.config, wire_version = EXCLUDED.wire_version, attempts = 0, failed = NULL,
          claimed_until = CASE WHEN p.failed IS NULL AND p.claimed_until < 'infinity' THEN p.claimed_until END`;
 
-/** $1 task_no. */
+/** In an order of bytes, which is that of ids everywhere. $1 task_no, $2 an id they are behind, $3 limit or null. */
 export const listStatement = ({ pushConfigs }: PushTables): string => `
-  SELECT config FROM ${pushConfigs} WHERE task_no = $1 ORDER BY config_id`;
+  SELECT config FROM ${pushConfigs}
+   WHERE task_no = $1 AND config_id COLLATE "C" > $2
+   ORDER BY config_id COLLATE "C"
+   LIMIT $3`;
+
+/** $1 task_no, $2 config id. */
+export const findStatement = ({ pushConfigs }: PushTables): string => `
+  SELECT config FROM ${pushConfigs} WHERE task_no = $1 AND config_id = $2`;
 
 /** $1 task_no, $2 config id. */
 export const deleteStatement = ({ pushConfigs }: PushTables): string => `

@@ -30,6 +30,13 @@ export interface PushClaimRequest {
   newFirst: boolean;
 }
 
+/** Some of a task's receivers. */
+export interface PushConfigPage {
+  /** Those behind this id; '' for the first ones. */
+  afterId: string;
+  limit: number;
+}
+
 /** Where a claimed receiver stands. */
 export interface PushProgress {
   /** Smaller than before only where the database has lost events of the task that the receiver was told. */
@@ -52,8 +59,13 @@ export abstract class PushConfigStore {
    */
   abstract save(taskNo: number, registration: PushRegistration): Promise<void>;
 
-  /** The receivers of a task, in order of their ids. */
-  abstract list(taskNo: number): Promise<TaskPushNotificationConfig[]>;
+  /** The receivers of a task, in order of their ids: all, or those behind an id, at most `limit`. */
+  abstract list(taskNo: number, page?: PushConfigPage): Promise<TaskPushNotificationConfig[]>;
+
+  /** One of them. */
+  async find(taskNo: number, configId: string): Promise<TaskPushNotificationConfig | undefined> {
+    return (await this.list(taskNo)).find(({ id }) => id === configId);
+  }
 
   /** Removes a receiver; one that is not there is no error. */
   abstract delete(taskNo: number, configId: string): Promise<void>;

@@ -5,6 +5,7 @@ import { decodeConfig, encodeConfig } from './push-config.codec.js';
 import {
   claimStatement,
   deleteStatement,
+  findStatement,
   listStatement,
   progressStatement,
   type PushTables,
@@ -13,6 +14,7 @@ import {
 } from './push-config-statements.js';
 import {
   type ClaimedPush,
+  type PushConfigPage,
   PushConfigStore,
   type PushClaimRequest,
   type PushProgress,
@@ -35,9 +37,15 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
     await this.repeated(saveStatement(this.tables), [taskNo, config.id, encodeConfig(config), wireVersion]);
   }
 
-  override async list(taskNo: number): Promise<TaskPushNotificationConfig[]> {
-    const rows = await this.repeated<{ config: string }>(listStatement(this.tables), [taskNo]);
+  override async list(taskNo: number, page?: PushConfigPage): Promise<TaskPushNotificationConfig[]> {
+    const params = [taskNo, page?.afterId ?? '', page?.limit ?? null];
+    const rows = await this.repeated<{ config: string }>(listStatement(this.tables), params);
     return rows.map(({ config }) => decodeConfig(config));
+  }
+
+  override async find(taskNo: number, configId: string): Promise<TaskPushNotificationConfig | undefined> {
+    const [row] = await this.repeated<{ config: string }>(findStatement(this.tables), [taskNo, configId]);
+    return row && decodeConfig(row.config);
   }
 
   override async delete(taskNo: number, configId: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent } from '@a2a-js/sdk';
+import { turnOfTheLoop } from '../database/turn-of-the-loop.js';
 import type { Metadata, TaskEvent } from './task-event.js';
 
 /** An event as JSON. */
@@ -122,6 +123,20 @@ function fromJson(stored: EventJson): TaskEvent {
 export const encodeTask = (task: Task): string => JSON.stringify(Task.toJSON(task));
 
 export const decodeTask = (text: string): Task => Task.fromJSON(JSON.parse(text));
+
+/** The same of a large task: the event loop has a turn between the steps. */
+export async function encodeTaskInTurns(task: Task): Promise<string> {
+  const json = Task.toJSON(task);
+  await turnOfTheLoop();
+  return JSON.stringify(json);
+}
+
+/** And back. */
+export async function decodeTaskInTurns(text: string): Promise<Task> {
+  const json: unknown = JSON.parse(text);
+  await turnOfTheLoop();
+  return Task.fromJSON(json);
+}
 
 /** A deep copy. Not structuredClone: that turns the Buffers of raw parts into Uint8Arrays. */
 export const copyTask = (task: Task): Task => Task.fromJSON(JSON.parse(encodeTask(task)));

@@ -2,6 +2,7 @@ import type { TaskState } from '@a2a-js/sdk';
 import { EventLogGapError } from '../errors/event-log-gap.error.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import { applyEvent } from './apply-event.js';
+import type { TaskEvent } from './task-event.js';
 import { decodeEvents, decodeTask } from './task-event.codec.js';
 import { isInterrupted, stateOf } from './task-states.js';
 import type { CreatedTask, FoundTask, LargeTask, StoredTask, TaskScope } from './task-store.js';
@@ -37,13 +38,18 @@ export interface DecisionRow extends TaskRow {
   expired: boolean | null;
 }
 
-/** Snapshot plus tail. A tail that is not dense up to the version is an error, not a guess. */
-export function storedTask(row: TaskRow): StoredTask {
+/** The events behind the snapshot. A tail that is not dense up to the version is an error, not a guess. */
+export function tailOf(row: TaskRow): TaskEvent[] {
   const tail = row.tail === null ? [] : decodeEvents(row.tail);
   if (tail.length !== row.version - row.snapshotVersion) {
     throw new EventLogGapError(Number(row.taskNo), row.snapshotVersion + 1, row.version, tail.length);
   }
-  const task = tail.reduce(applyEvent, decodeTask(row.snapshot));
+  return tail;
+}
+
+/** Snapshot plus tail. */
+export function storedTask(row: TaskRow): StoredTask {
+  const task = tailOf(row).reduce(applyEvent, decodeTask(row.snapshot));
   const length = { snapshot: row.snapshot.length, tail: row.tail?.length ?? 0 };
   return { taskNo: Number(row.taskNo), version: row.version, stateVersion: row.stateVersion, task, length };
 }

@@ -16,7 +16,7 @@ import { MessageReceipts } from './message-receipts.js';
 import { pruneReceiptsStatement } from './receipt-statements.js';
 import { TaskCommits } from './task-commits.js';
 import { PAGE_BYTES, type TaskEvent, type VersionedTaskEvent } from './task-event.js';
-import { decodeEvent, encodeTask } from './task-event.codec.js';
+import { decodeEvent, decodeTaskInTurns, encodeTask, encodeTaskInTurns } from './task-event.codec.js';
 import { headOf } from './task-head.js';
 import {
   type FoundRow,
@@ -27,6 +27,7 @@ import {
   madeLease,
   stateOfRow,
   storedTask,
+  tailOf,
 } from './task-rows.js';
 import type { ScopeResolver } from './task-scope.js';
 import { TaskListing } from './task-listing.js';
@@ -109,8 +110,8 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     const bytes = Math.min(maxBytes, MAX_TEXT_BYTES);
     const [row] =
       typeof which === 'number'
-        ? await this.database.query<FoundUpToRow>(this.prepared.findByNoUpTo, [which, bytes])
-        : await this.database.query<FoundUpToRow>(this.prepared.findUpTo, [
+        ? await this.read<FoundUpToRow>(this.prepared.findByNoUpTo, [which, bytes])
+        : await this.read<FoundUpToRow>(this.prepared.findUpTo, [
             ...[which.tenant, which.owner, which.taskId, this.agent, bytes],
           ]);
     return row && foundUpTo(row);
@@ -118,14 +119,16 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   /** Without a tail the snapshot is the text as it stands. */
   override async readText(taskNo: number): Promise<TaskText | undefined> {
-    const [row] = await this.database.query<FoundRow>(this.prepared.findByNo, [taskNo]);
+    const [row] = await this.read<FoundRow>(this.prepared.findByNo, [taskNo]);
     if (!row) return undefined;
     const { version, tail, snapshot } = row;
     const state = stateOfRow(row);
     if (tail === null) return { version, state, text: snapshot };
-    const { task } = storedTask(row);
+    const before = await decodeTaskInTurns(snapshot);
     await turnOfTheLoop();
-    return { version, state, text: encodeTask(task) };
+    const task = tailOf(row).reduce(applyEvent, before);
+    await turnOfTheLoop();
+    return { version, state, text: await encodeTaskInTurns(task) };
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {

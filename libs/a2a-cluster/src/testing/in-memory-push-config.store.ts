@@ -1,6 +1,7 @@
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import {
   type ClaimedPush,
+  type PushConfigPage,
   PushConfigStore,
   type PushClaimRequest,
   type PushProgress,
@@ -44,10 +45,13 @@ export class InMemoryPushConfigStore extends PushConfigStore {
     });
   }
 
-  override list(taskNo: number): Promise<TaskPushNotificationConfig[]> {
-    const found = [...this.entries.values()].filter((entry) => entry.taskNo === taskNo);
+  override list(
+    taskNo: number,
+    { afterId, limit }: PushConfigPage = { afterId: '', limit: Infinity },
+  ): Promise<TaskPushNotificationConfig[]> {
+    const found = [...this.entries.values()].filter((entry) => entry.taskNo === taskNo && entry.config.id > afterId);
     const configs = found.map(({ config }) => structuredClone(config));
-    return Promise.resolve(configs.sort((one, other) => (one.id < other.id ? -1 : 1)));
+    return Promise.resolve(configs.sort((one, other) => (one.id < other.id ? -1 : 1)).slice(0, limit));
   }
 
   override delete(taskNo: number, configId: string): Promise<void> {

@@ -7,6 +7,7 @@ import type { RunningTurns } from '../../turns/running-turns.js';
 import { isHarmless, MAX_DEPTH } from '../parsed-json.js';
 import type { GrpcCall, GrpcUserBuilder } from './grpc-options.js';
 import { GRPC_STATUS, GrpcStatusError } from './grpc-status.error.js';
+import { isOversized } from './grpc-values.js';
 
 const SENDS_MESSAGE = /\/Send(Streaming)?Message$/;
 
@@ -20,12 +21,16 @@ export class GrpcCallers {
   constructor(
     private readonly userBuilder: GrpcUserBuilder,
     private readonly running: RunningTurns,
+    private readonly maxValues: number,
   ) {}
 
   /** Throws for a caller who is refused, for messages while the replica shuts down, and for what is nested too deep. */
   async admit(call: IncomingCall): Promise<User> {
     if (this.running.isDraining && SENDS_MESSAGE.test(call.getPath())) {
       throw new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, new ReplicaDrainingError().message);
+    }
+    if (isOversized(call.request)) {
+      throw new RequestMalformedError(`The request holds more than ${this.maxValues} values.`);
     }
     if (!isHarmless(call.request)) {
       throw new RequestMalformedError(`The request is nested deeper than ${MAX_DEPTH} levels.`);

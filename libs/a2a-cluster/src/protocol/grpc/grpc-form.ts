@@ -6,7 +6,7 @@ export function grpcForm({ getTask, subscribeToTask }: ServiceDefinition): Share
   if (!getTask || !subscribeToTask) return undefined;
   return {
     name: 'grpc',
-    task: (task) => getTask.responseSerialize(task),
+    task: (task) => Promise.resolve(getTask.responseSerialize(task)),
     response: (response) => subscribeToTask.responseSerialize(response),
   };
 }
