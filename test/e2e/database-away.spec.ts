@@ -170,5 +170,5 @@ test('B8 nothing is repeated once the app closes', async () => {
   read.catch(() => undefined);
   await eventually(() => logger.failed - before > 1);
   await app.close();
-  await expect(within(read, 5_000, 'the read ends')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  await expect(within(read, 5_000, 'the read ends')).rejects.toThrow(/ECONNREFUSED|has closed its connections/);
 });

@@ -220,8 +220,8 @@ describe('A turn that is lost together with commits of it', () => {
     );
     // The turn is lost, and whoever waits for its end has looked at the task, before the stream hears of anything.
     const looked = new Deferred();
-    const find = tasks.findByNo.bind(tasks);
-    tasks.findByNo = (taskNo) => find(taskNo).finally(() => looked.resolve());
+    const find = tasks.findUpTo.bind(tasks);
+    tasks.findUpTo = (which, maxBytes) => find(which, maxBytes).finally(() => looked.resolve());
     await app.nest.get(LeaseWatch, { strict: false }).runOnce();
     await looked.promise;
     await app.nest.get(Poller, { strict: false }).runOnce();
