@@ -41,7 +41,7 @@ describe('A lease that was lost permits nothing', () => {
   });
 
   it('O56 negative control: without the generation in its WHERE, the late commit ends the task', async () => {
-    const guard = withoutGuard(['WHERE generation = $9 AND', 'WHERE $9::bigint > 0 AND']);
+    const guard = withoutGuard(['WHERE generation = $10 AND', 'WHERE $10::bigint > 0 AND']);
     const { taskNo, flushed } = await lateCommitBetweenClaimAndFailed(guard.database);
     guard.expectGone();
     expect(flushed).toBeUndefined();

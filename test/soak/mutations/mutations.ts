@@ -46,8 +46,8 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: STATEMENTS,
-        from: 'fenced ? `generation = $9 AND ${ofTask}`',
-        to: 'fenced ? `$9::bigint > 0 AND ${ofTask}`',
+        from: 'fenced ? `generation = $10 AND ${ofTask}`',
+        to: 'fenced ? `$10::bigint > 0 AND ${ofTask}`',
       },
       {
         file: GROUP_STATEMENTS,
