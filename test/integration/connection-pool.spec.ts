@@ -1,4 +1,6 @@
+import pg from 'pg';
 import type { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
+import { ConnectionPool } from '../../libs/a2a-cluster/src/database/connection-pool.js';
 import { isPassing, sqlState } from '../../libs/a2a-cluster/src/database/database-errors.js';
 import { DatabaseConnectionError } from '../../libs/a2a-cluster/src/errors/database-connection.error.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
@@ -181,6 +183,29 @@ describe("The library's own connections", () => {
         return left.length === 0;
       });
       await cluster.db.query(`DROP ROLE ${role}`);
+    }
+  });
+
+  it('B.17 settings that cannot be read, and sessions that are never ready, cost the calls of their time only', async () => {
+    const limits = { statementMs: 200, idleInTransactionMs: 200 };
+    const { url } = cluster.db;
+    const poolOf = (options: object) =>
+      new ConnectionPool(Object.assign(new pg.Pool(options), { Client: pg.Client }), 4, limits);
+    let stuck = true;
+    const onConnect = (): Promise<void> => (stuck ? new Promise(() => undefined) : Promise.resolve());
+    const unreadable = poolOf({ connectionString: `${url}?sslrootcert=missing.pem` });
+    const neverReady = poolOf({ connectionString: url, onConnect });
+    try {
+      for (let at = 0; at < 6; at += 1) {
+        await expect(unreadable.borrow('renewal', 2_000)).rejects.toMatchObject({ code: 'ENOENT' });
+        await expect(neverReady.borrow('renewal', 2_000)).rejects.toThrow(DatabaseTimeoutError);
+      }
+      stuck = false;
+      const lent = await neverReady.borrow('renewal', 2_000);
+      lent.release();
+    } finally {
+      await unreadable.close(100);
+      await neverReady.close(100);
     }
   });
 

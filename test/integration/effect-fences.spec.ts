@@ -132,8 +132,10 @@ describe('Outside actions and the lease', () => {
     expect(await effectRows(cluster.db, taskNo)).toMatchObject({ charge: { state: 'succeeded', result: '"done"' } });
   });
 
-  it('O20 past the local deadline nothing is called, though the database has not been asked', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+  it('O20 past the local deadline nothing is called where no renewal comes through', async () => {
+    const a = cluster.replica();
+    const { turn, taskNo } = await a.working();
+    await a.heartbeat.stop();
     Object.assign(turn.lease!, { deadline: performance.now() });
     const run = action();
     expect(await errorOf(turn.effect('charge', NEVER, run))).toBeInstanceOf(LeaseLostError);
@@ -142,11 +144,20 @@ describe('Outside actions and the lease', () => {
     expect(await effectRows(cluster.db, taskNo)).toEqual({});
   });
 
+  it('O20 past the local deadline a lease that a renewal still finds is confirmed first, and then it is called', async () => {
+    const { turn } = await cluster.replica().working();
+    Object.assign(turn.lease!, { deadline: performance.now() });
+    expect(await turn.effect('charge', NEVER, action())).toBe('done');
+    expect(turn.signal.aborted).toBe(false);
+  });
+
   it.each(['stopped', 'past its deadline'])(
     'I7 a turn that is %s while its dispatch is recorded calls nothing, and says that nothing was performed',
     async (how) => {
       const faults = interceptable();
-      const { turn, taskNo } = await cluster.replica({ database: faults.database }).working();
+      const a = cluster.replica({ database: faults.database });
+      const { turn, taskNo } = await a.working();
+      await a.heartbeat.stop();
       const pause = new Pause(DISPATCH, 'after');
       faults.get().intercept = pause.intercept;
       const run = action();
@@ -292,7 +303,9 @@ describe('Outside actions and the lease', () => {
   /** The database is away from this statement on, until the lease can be relied on no longer. */
   async function awayPastTheDeadline(statement: RegExp): Promise<RunningTurn & { run: jest.Mock; error: Error }> {
     const faults = interceptable();
-    const running = await cluster.replica({ database: faults.database }).working();
+    const a = cluster.replica({ database: faults.database });
+    const running = await a.working();
+    await a.heartbeat.stop();
     let deadline: number | undefined;
     faults.get().intercept = (sql, run) => {
       if (!statement.test(sql)) return run();

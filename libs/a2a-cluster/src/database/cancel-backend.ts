@@ -30,7 +30,7 @@ interface CancelConnection {
 export function cancelBackend(client: object, make: () => Client): void {
   const { processID, secretKey, host, port } = client as Cancelable;
   if (!processID || !secretKey) return;
-  const connection = (make() as unknown as { connection?: CancelConnection }).connection;
+  const connection = connectionOf(make);
   if (!connection) return;
   const end = (): void => {
     clearTimeout(timer);
@@ -49,4 +49,13 @@ export function cancelBackend(client: object, make: () => Client): void {
   connection.on('end', end);
   if (host?.startsWith('/')) connection.connect(`${host}/.s.PGSQL.${port}`);
   else connection.connect(port, host);
+}
+
+/** Making a client reads the certificates that its settings name, which may be gone. */
+function connectionOf(make: () => Client): CancelConnection | undefined {
+  try {
+    return (make() as unknown as { connection?: CancelConnection }).connection;
+  } catch {
+    return undefined;
+  }
 }

@@ -62,6 +62,8 @@ export class ConnectionPool {
   private readonly queue: ConnectionQueue;
   private readonly pool: PgPool;
   private readonly clients: OpenClients;
+  /** How long a connection may take to come, in ms, and its first look. */
+  private readonly connectMs: number;
   private refusedUntil = -Infinity;
   private closed = false;
 
@@ -70,7 +72,8 @@ export class ConnectionPool {
     private readonly max: number,
     private readonly limits: SessionLimits,
   ) {
-    this.pool = poolLike(appPool, max, Math.min(CONNECT_MS, limits.statementMs));
+    this.connectMs = Math.min(CONNECT_MS, limits.statementMs);
+    this.pool = poolLike(appPool, max, this.connectMs);
     // What is lost while nobody uses it is replaced when somebody does.
     this.pool.on('error', () => undefined);
     this.pool.on('connect', (client) => client.on('error', () => undefined));
@@ -159,37 +162,41 @@ export class ConnectionPool {
 
   private connect(lane: Lane, done: Taken): void {
     if (this.closed) return queueMicrotask(() => done(closedError()));
-    const refuse = (): void => answer(closedError());
     const answer: Taken = (error, lent) => {
-      this.asking.delete(refuse);
-      done(error, lent);
+      if (this.asking.delete(refuse)) done(error, lent);
     };
+    const refuse = (): void => answer(closedError());
     this.asking.add(refuse);
-    this.outside(() =>
-      this.pool.connect((error, client) => {
-        if (!this.asking.has(refuse)) return client?.release(true);
-        if (error || !client) return answer(connectionTrouble(error ?? new Error('The pool gave no connection.')));
-        const session = this.sessions.get(client);
-        if (session) return answer(undefined, this.lentOf(client, session, lane));
-        this.openSession(client).then(
-          (opened) => {
-            if (!this.asking.has(refuse)) return client.release(true);
-            if (lane === 'read' || !opened.readOnly) return answer(undefined, this.lentOf(client, opened, lane));
-            client.release(true);
-            answer(new DatabaseConnectionError('The database server takes no writes at the moment: it is read only.'));
-          },
-          (failure: unknown) => {
-            client.release(true);
-            if (this.asking.has(refuse)) answer(connectionTrouble(failure));
-          },
-        );
-      }),
+    try {
+      this.outside(() => this.pool.connect((error, client) => this.connected(lane, answer, refuse, error, client)));
+    } catch (error) {
+      // Making a client reads the certificates that its settings name, which may be gone.
+      queueMicrotask(() => answer(connectionTrouble(error)));
+    }
+  }
+
+  /** The pool has answered: a new connection is looked at first. One that nobody waits for any more is closed. */
+  private connected(lane: Lane, answer: Taken, asker: () => void, error?: Error, client?: PoolClient): void {
+    if (!this.asking.has(asker)) return client?.release(true);
+    if (error || !client) return answer(connectionTrouble(error ?? new Error('The pool gave no connection.')));
+    const session = this.sessions.get(client);
+    if (session) return answer(undefined, this.lentOf(client, session, lane));
+    this.openSession(client).then(
+      (opened) => {
+        if (!this.asking.has(asker)) return client.release(true);
+        if (lane === 'read' || !opened.readOnly) return answer(undefined, this.lentOf(client, opened, lane));
+        client.release(true);
+        answer(new DatabaseConnectionError('The database server takes no writes at the moment: it is read only.'));
+      },
+      (failure: unknown) => {
+        client.release(true);
+        answer(connectionTrouble(failure));
+      },
     );
   }
 
   private async openSession(client: PoolClient): Promise<Session> {
-    const boundMs = Math.min(CONNECT_MS, this.limits.statementMs);
-    const bound = boundedBy(boundMs, () => destroySocket(client));
+    const bound = boundedBy(this.connectMs, () => destroySocket(client));
     try {
       const session = await openSession(client, this.limits);
       return session;
@@ -253,10 +260,28 @@ function poolLike(appPool: PgPool, max: number, connectMs: number): PgPool {
     // 0 is pg's word for none.
     connectionTimeoutMillis: connectionTimeoutMillis ? Math.min(connectionTimeoutMillis, connectMs) : connectMs,
     query_timeout: 0,
+    ...preparedWithin(connectMs, optionsOf(appPool)),
     Client: appPool.Client,
   });
   pool.Client ??= appPool.Client;
   return pool;
+}
+
+/** The bound of a pool ends with the login: what the app has each connection do after that is bounded here. */
+function preparedWithin(ms: number, { onConnect }: { onConnect?: (client: Client) => unknown }): object {
+  if (!onConnect) return {};
+  const prepare = async (client: Client): Promise<void> => {
+    const bound = boundedBy(ms, () => destroySocket(client));
+    const closed = new Promise<never>((_resolve, reject) => {
+      client.once('end', () => reject(new DatabaseTimeoutError(ms)));
+    });
+    try {
+      await Promise.race([onConnect(client), closed]);
+    } finally {
+      bound.clear();
+    }
+  };
+  return { onConnect: prepare };
 }
 
 /** pg-pool hides the password from enumeration, so a plain spread would lose it. */

@@ -355,6 +355,17 @@ describe('Heartbeat', () => {
     expect(turn.lost.map(({ detail }) => detail)).toEqual(['it could not be renewed in time']);
   });
 
+  it('B12 a question that fails at once, as connections do that were closed meanwhile, is asked again', async () => {
+    let asked = 0;
+    const { turn, lease } = await afterStandstill((generations, timeoutMs) => {
+      asked += 1;
+      return asked < 3 ? failing(generations, timeoutMs) : held(generations);
+    });
+    expect(asked).toBe(3);
+    expect(turn.lost).toEqual([]);
+    expect(lease.isLive()).toBe(true);
+  });
+
   it('I3 the deadline counts from when the renewal was sent, not from when it was answered', async () => {
     const { turn } = hold(1);
     const answers = answeredByHand();

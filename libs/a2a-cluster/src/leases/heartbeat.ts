@@ -55,6 +55,9 @@ const LATE_MS = 50;
 /** How long a process that stood still asks whether it has its leases yet, in ms. */
 const ASK_MS = 1_000;
 
+/** The pause after a question that failed, in ms. */
+const ASK_AGAIN_MS = 50;
+
 /** How long a stop waits for renewals under way, in ms: nobody needs them any more. */
 const STOP_MS = 1_000;
 
@@ -76,6 +79,8 @@ export class Heartbeat {
   private deadlineTimer: NodeJS.Timeout | undefined;
   private watchedDeadline = Infinity;
   private running: Promise<boolean> | undefined;
+  /** The question under way whether the leases are still held. */
+  private asking: Promise<void> | undefined;
   private started = false;
   private stopped = false;
   /** Whether the store knows of this replica: before it holds anything. */
@@ -266,10 +271,23 @@ export class Heartbeat {
     void asked.then(() => this.giveUpOverdue());
   }
 
-  /** One renewal, for a second at most. Until it is accepted nothing that depends on the lease begins. */
-  private async askOnce(): Promise<void> {
-    if (this.stopped) return;
-    await within(ASK_MS, this.runOnce());
+  /** A renewal, for a second at most. Until it is accepted nothing that depends on the lease begins. */
+  private askOnce(): Promise<void> {
+    this.asking ??= this.ask().finally(() => (this.asking = undefined));
+    return this.asking;
+  }
+
+  /** After a standstill the connections may be gone: one that fails is sent again. */
+  private async ask(): Promise<void> {
+    const until = performance.now() + ASK_MS;
+    let accepted = false;
+    while (!accepted && !this.stopped && performance.now() < until) {
+      const renewed = this.renew().then(async (isAccepted) => {
+        accepted = isAccepted;
+        if (!isAccepted) await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
+      });
+      await within(until - performance.now(), renewed);
+    }
   }
 
   private giveUpOverdue(): void {

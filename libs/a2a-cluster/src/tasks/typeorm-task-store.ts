@@ -123,7 +123,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     if (!row) return undefined;
     const { version, tail, snapshot } = row;
     const state = stateOfRow(row);
-    if (tail === null) return { version, state, text: snapshot };
+    if (tail === null && tailOf(row).length === 0) return { version, state, text: snapshot };
     const before = await decodeTaskInTurns(snapshot);
     await turnOfTheLoop();
     const task = tailOf(row).reduce(applyEvent, before);

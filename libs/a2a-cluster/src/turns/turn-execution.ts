@@ -277,6 +277,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost {
   }
 
   private giveUp(why: LeaseLostError): void {
+    if (this.loop?.isEnding) return;
     this.lease?.drop();
     this.lost(why);
   }
