@@ -6,6 +6,7 @@ import type { ServiceError } from '@grpc/grpc-js';
 import { jest } from '@jest/globals';
 import { VersionedTaskStore } from 'nestjs-a2a-cluster';
 import { UnsentBytes } from '../../libs/a2a-cluster/src/protocol/unsent-bytes.js';
+import { onCleanUp } from '../helpers/clean-up.js';
 import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../helpers/client.js';
 import { legacyClientFor } from '../helpers/legacy-client.js';
 import { Recording, stateName } from '../helpers/recording.js';
@@ -56,10 +57,17 @@ const agent: AgentBehaviour = {
 const unsentOf = (app: AgentApp): UnsentBytes => app.nest.get(UnsentBytes, { strict: false });
 
 const nothingHeld = (app: AgentApp): Promise<unknown> =>
-  eventually(() => {
-    const { held, readers } = unsentOf(app);
-    return held === 0 && readers === 0;
-  });
+  eventually(
+    () => {
+      const { held, readers } = unsentOf(app);
+      return held === 0 && readers === 0;
+    },
+    { timeoutMs: 20_000 },
+  );
+
+/** So many have something to take. A task of 6 MB is read first, on a machine that may be busy. */
+const readersAre = (app: AgentApp, count: number): Promise<unknown> =>
+  eventually(() => unsentOf(app).readers === count, { timeoutMs: 20_000 });
 
 /** On a busy machine a short lease may run out while something large is stored, which is another test's subject. */
 const leases = { heartbeatIntervalMs: 20_000, ttlMs: 60_000 };
@@ -98,6 +106,10 @@ function countReads(app: AgentApp, after: number): { count: number } {
 function unread(app: AgentApp, path: string, method = 'GET', body = ''): Socket {
   const { hostname, port } = new URL(app.url);
   const socket = connect(Number(port), hostname).on('error', () => undefined);
+  socket.once(
+    'close',
+    onCleanUp(() => void socket.destroy()),
+  );
   const head = [`${method} ${path} HTTP/1.1`, 'Host: x', 'A2A-Version: 1.0', 'Content-Type: application/json'];
   socket.write(`${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
   return socket.pause();
@@ -248,6 +260,8 @@ test('A large answer has the head of a small one', async () => {
 });
 
 describe('Clients that do not read', () => {
+  /** Long enough to see them wait on a busy machine, and short enough to wait for. */
+  const STALL_MS = 1_500;
   const SIZE = 6 * MIB; // more than the system's buffers hold
 
   test('cost one copy of the task that they have asked for, however many there are', async () => {
@@ -255,7 +269,7 @@ describe('Clients that do not read', () => {
     const { id } = await send(await app.client(), `make ${SIZE}`);
     const reads = countReads(app, 50);
     const sockets = Array.from({ length: 50 }, () => subscription(app, id));
-    await eventually(() => unsentOf(app).readers === 50);
+    await readersAre(app, 50);
     expect(unsentOf(app).held).toBeLessThan(2 * SIZE);
     expect(reads.count).toBe(1);
     // Everybody else is served.
@@ -281,10 +295,10 @@ describe('Clients that do not read', () => {
   ];
 
   test.each(whole)('are cut off after the stall time-out: one that %s', async (_what, ask) => {
-    const app = await start({ streams: { stallTimeoutMs: 400 } });
+    const app = await start({ streams: { stallTimeoutMs: STALL_MS } });
     const { id } = await send(await app.client(), `make ${SIZE}`);
     const socket = ask(app, id);
-    await eventually(() => unsentOf(app).readers === 1);
+    await readersAre(app, 1);
     const closed = once(socket, 'close');
     await nothingHeld(app);
     socket.resume();
@@ -297,10 +311,10 @@ describe('Clients that do not read', () => {
     ['asks for the task', 'getTask', (id: string) => ({ tenant: '', id })],
     ['asks for a page', 'listTasks', () => ({ ...LISTING, includeArtifacts: true })],
   ] as const)('are cut off over gRPC, one that %s', async (_what, method, requestOf) => {
-    const app = await start({ streams: { stallTimeoutMs: 400 } });
+    const app = await start({ streams: { stallTimeoutMs: STALL_MS } });
     const { id } = await send(await app.client(), `make ${SIZE}`);
     const call = new UnreadGrpcCalls(targetOf(app)).call(method, requestOf(id));
-    await eventually(() => unsentOf(app).readers === 1);
+    await readersAre(app, 1);
     expect(unsentOf(app).held).toBeGreaterThan(SIZE);
     // @grpc/grpc-js makes RESOURCE_EXHAUSTED of it.
     expect(await call.cutOff).toBe('ENHANCE_YOUR_CALM');
@@ -313,7 +327,7 @@ describe('Clients that do not read', () => {
     const reads = countReads(app, 50);
     const calls = new UnreadGrpcCalls(targetOf(app));
     for (let at = 0; at < 50; at += 1) calls.call('subscribeToTask', { tenant: '', id });
-    await eventually(() => unsentOf(app).readers === 50);
+    await readersAre(app, 50);
     expect(unsentOf(app).held).toBeLessThan(2 * SIZE);
     expect(reads.count).toBe(1);
     // Everybody else is served.
@@ -323,11 +337,11 @@ describe('Clients that do not read', () => {
   });
 
   test('make room for others who wait for it', async () => {
-    const app = await start({ streams: { stallTimeoutMs: 1_000, maxUnsentBytes: SIZE + MIB } });
+    const app = await start({ streams: { stallTimeoutMs: STALL_MS, maxUnsentBytes: SIZE + MIB } });
     const client = await app.client();
     const [one, other] = [await send(client, `make ${SIZE}`), await send(client, `make ${SIZE}`)];
     const socket = subscription(app, one.id);
-    await eventually(() => unsentOf(app).readers === 1);
+    await readersAre(app, 1);
     expect(await getTask(client, other.id)).toEqual(await storedTask(app, other.id));
     await once(socket.resume(), 'close');
     await nothingHeld(app);
