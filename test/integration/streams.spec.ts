@@ -85,10 +85,10 @@ describe('Followers of an event log', () => {
   it('O14 even a later number that shows before an earlier one is not delivered before it', async () => {
     const faults = interceptable();
     const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
-    let reading = 0;
+    let [begun, over] = [0, 0];
     faults.get().intercept = async (_sql, run) => {
-      reading += 1;
-      return run().finally(() => (reading -= 1));
+      begun += 1;
+      return run().finally(() => (over += 1));
     };
     const { scope, taskNo } = await a.working();
     const follower = follow(b, taskNo, 1);
@@ -96,9 +96,10 @@ describe('Followers of an event log', () => {
     // Both bypass the task's row lock, which is what makes this impossible for the library's own writes.
     const slow = await holdLock(cluster.db, insert, [taskNo, 2, encodeEvent(artifact(scope, 'slow'))]);
     await cluster.db.query(insert, [taskNo, 3, encodeEvent(status(scope, COMPLETED))]);
+    // No poll: it would find a log that is longer than its task says, which looks like one that has gone back.
+    const before = begun;
     b.stream.changed(taskNo);
-    await b.poller.runOnce();
-    await eventually(() => reading === 0); // it has seen the hole, and waits
+    await eventually(() => begun > before && begun === over); // it has seen the hole, and waits
     expect(follower.seen).toEqual([]);
     await slow.query('UPDATE a2a_tasks SET version = 3 WHERE task_no = $1', [taskNo]);
     await slow.release();
