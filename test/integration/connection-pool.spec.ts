@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import pg from 'pg';
 import type { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
 import { ConnectionPool } from '../../libs/a2a-cluster/src/database/connection-pool.js';
@@ -209,6 +210,26 @@ describe("The library's own connections", () => {
     }
   });
 
+  it('B.14 a connection that nobody uses is closed too where the server does not answer the goodbye', async () => {
+    const clients: pg.Client[] = [];
+    class Watched extends pg.Pool {
+      readonly Client = pg.Client;
+
+      constructor(options: object) {
+        super(options);
+        this.on('connect', (client) => clients.push(client as unknown as pg.Client));
+      }
+    }
+    const limits = { statementMs: 2_000, idleInTransactionMs: 2_000 };
+    const pool = new ConnectionPool(new Watched({ connectionString: cluster.db.url }), 4, limits);
+    (await pool.borrow('turn', 2_000)).release();
+    const { stream } = (clients[0] as unknown as { connection: { stream: Socket } }).connection;
+    // What the server says from here on is not heard: its answer to the goodbye is the end of the connection.
+    stream.pause();
+    await pool.close(100);
+    expect(stream.destroyed).toBe(true);
+  });
+
   it('B.14 closing does not wait for a server that does not answer', async () => {
     const database = cluster.database({ maxTimeoutMs: 60_000 });
     const held = await hold(database, 1);
@@ -216,7 +237,7 @@ describe("The library's own connections", () => {
     expect(isPassing(await held.waiting[0])).toBe(true);
     const after = await errorOf(database.query('SELECT 1'));
     expect([(after as Error).message, isPassing(after)]).toEqual([
-      'The replica has closed its connections to the database.',
+      'This replica is shutting down and has closed its connections to the database; ask another one.',
       false,
     ]);
     await held.release();

@@ -88,6 +88,9 @@ export type { TransportPaths } from './protocol/transport-paths.js';
 
 export { ClusterOptionsError } from './errors/cluster-options.error.js';
 export { ConcurrentTaskModificationError } from './errors/concurrent-task-modification.error.js';
+export { DatabaseClosedError } from './errors/database-closed.error.js';
+export { DatabaseConnectionError } from './errors/database-connection.error.js';
+export { DatabaseOverloadedError } from './errors/database-overloaded.error.js';
 export { DatabaseTimeoutError } from './errors/database-timeout.error.js';
 export { CommitOutcomeUnknownError } from './errors/commit-outcome-unknown.error.js';
 export { EffectNotPerformedError } from './errors/effect-not-performed.error.js';

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Logger } from '@nestjs/common';
 import type { Client, Pool, PoolClient } from 'pg';
 import { messageOf } from '../errors/described.js';
+import { DatabaseClosedError } from '../errors/database-closed.error.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
 import { cancelBackend } from './cancel-backend.js';
@@ -149,8 +150,9 @@ export class ConnectionPool {
     const ended = this.pool.end().catch(() => undefined);
     // A pool that ends forgets those who wait for one of its clients.
     for (const refuse of [...this.asking]) refuse();
-    if (await within(graceMs, ended)) return;
+    await within(graceMs, ended);
     for (const one of this.lent) one.abandon();
+    // Also where the pool has ended: it does not wait for the server's answer to its goodbyes, which may never come.
     this.clients.destroy();
   }
 
@@ -161,11 +163,11 @@ export class ConnectionPool {
   }
 
   private connect(lane: Lane, done: Taken): void {
-    if (this.closed) return queueMicrotask(() => done(closedError()));
+    if (this.closed) return queueMicrotask(() => done(new DatabaseClosedError()));
     const answer: Taken = (error, lent) => {
       if (this.asking.delete(refuse)) done(error, lent);
     };
-    const refuse = (): void => answer(closedError());
+    const refuse = (): void => answer(new DatabaseClosedError());
     this.asking.add(refuse);
     try {
       this.outside(() => this.pool.connect((error, client) => this.connected(lane, answer, refuse, error, client)));
@@ -177,13 +179,13 @@ export class ConnectionPool {
 
   /** The pool has answered: a new connection is looked at first. One that nobody waits for any more is closed. */
   private connected(lane: Lane, answer: Taken, asker: () => void, error?: Error, client?: PoolClient): void {
-    if (!this.asking.has(asker)) return client?.release(true);
+    if (!this.asking.has(asker)) return client && discard(client);
     if (error || !client) return answer(connectionTrouble(error ?? new Error('The pool gave no connection.')));
     const session = this.sessions.get(client);
     if (session) return answer(undefined, this.lentOf(client, session, lane));
     this.openSession(client).then(
       (opened) => {
-        if (!this.asking.has(asker)) return client.release(true);
+        if (!this.asking.has(asker)) return discard(client);
         if (lane === 'read' || !opened.readOnly) return answer(undefined, this.lentOf(client, opened, lane));
         client.release(true);
         answer(new DatabaseConnectionError('The database server takes no writes at the moment: it is read only.'));
@@ -245,8 +247,11 @@ export class ConnectionPool {
   }
 }
 
-/** Nothing passes any more: whoever tries again has to stop. */
-const closedError = (): Error => new Error('The replica has closed its connections to the database.');
+/** Nobody has a use for it any more: closed without waiting for the server's answer to the goodbye. */
+function discard(client: PoolClient): void {
+  destroySocket(client);
+  client.release(true);
+}
 
 /** A pool of our own with the app's settings; the bounds of statements are ours. */
 function poolLike(appPool: PgPool, max: number, connectMs: number): PgPool {

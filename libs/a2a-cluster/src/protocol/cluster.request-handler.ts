@@ -28,6 +28,7 @@ import {
 } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { isPassing } from '../database/database-errors.js';
+import { DatabaseClosedError } from '../errors/database-closed.error.js';
 import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { encodeConfig } from '../push/push-config.codec.js';
@@ -335,7 +336,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   /** Clients see the protocol's errors; what else goes wrong is ours to read. */
   private publicError(error: unknown): A2AError {
     if (error instanceof A2AError) return error;
-    if (error instanceof ReplicaDrainingError) {
+    if (error instanceof ReplicaDrainingError || error instanceof DatabaseClosedError) {
       return new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, error.message, { cause: error });
     }
     // An event that could not be stored in time has what kept it from that as its cause.
