@@ -5,8 +5,11 @@ import type { EntityManager } from 'typeorm';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** Long enough for a network that a test holds up, and a shutdown does not wait for ever. */
+/** Long enough for a network that a test holds up. */
 const QUERY_TIMEOUT_MS = 30_000;
+
+/** How long a shutdown waits for what is under way, in ms: a database that hangs must not keep the process from ending. */
+const END_MS = 500;
 
 /** What is asked of the ledger. */
 export interface LedgerRequest {
@@ -110,6 +113,6 @@ export class Ledger implements OnApplicationShutdown {
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.pool.end();
+    await Promise.race([this.pool.end(), pause(END_MS, undefined, { ref: false })]);
   }
 }
