@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { ConcurrentTaskModificationError } from '../../libs/a2a-cluster/src/errors/concurrent-task-modification.error.js';
 import { MessageRepeatedError } from '../../libs/a2a-cluster/src/errors/message-repeated.error.js';
 import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import type { MessageReceipt, TaskScope } from '../../libs/a2a-cluster/src/tasks/task-store.js';
@@ -92,6 +93,14 @@ describe('A message that is sent twice', () => {
     faults.get().intercept = (_sql, run) => run();
     const found = await a.tasks.create(scope, [{ kind: 'task', task }], options);
     expect(await leaseRow(cluster.db, found.taskNo)).toMatchObject({ generation: found.generation });
+    expect(await count()).toEqual({ tasks: 1, leases: 1, events: 1, receipts: 1 });
+  });
+
+  it('B13 a task id that another agent has is refused, and not tried without end', async () => {
+    const [a, other] = [cluster.replica(), cluster.replica({ agent: 'other' })];
+    const scope = newScope();
+    await begin(a, receiptOf(), scope);
+    await expect(begin(other, receiptOf(), scope)).rejects.toThrow(ConcurrentTaskModificationError);
     expect(await count()).toEqual({ tasks: 1, leases: 1, events: 1, receipts: 1 });
   });
 

@@ -1,6 +1,6 @@
 import { lookStatement, renewStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
 import { eventually } from '../helpers/wait.js';
-import { useCluster } from './cluster.fixture.js';
+import { type Replica, useCluster } from './cluster.fixture.js';
 import { artifact } from './events.fixture.js';
 import { type DatabaseFactory, type Guardless, type Rewrite, withoutGuard, withoutGuards } from './faults.fixture.js';
 import { expireLeases, holdLock, leaseRow, logOf, untilBlocked } from './rows.fixture.js';
@@ -173,7 +173,32 @@ describe('A replica that renews one row', () => {
     const coming = await a.working();
     await expireLeases(cluster.db, known.taskNo);
     await a.leases.renew(a.holderId, [known.generation], TTL_MS);
-    // The statement goes out beside the renewal: it has come to an end once another one has.
+    await looked(a);
+    expect(await leaseRow(cluster.db, coming.taskNo)).toMatchObject({ followsHolder: true });
+  });
+
+  it('I3 nor is one that has arrived while a slow renewal was under way', async () => {
+    const ttlMs = 2_000;
+    const a = cluster.replica();
+    await a.leases.renew(a.holderId, [], ttlMs);
+    const [known, coming] = [await a.working(), await a.working()];
+    const row = await holdLock(cluster.db, 'UPDATE a2a_replicas SET lapses = lapses');
+    const left =
+      "UPDATE a2a_task_leases SET expires_at = clock_timestamp() + $2 * interval '1 millisecond' WHERE task_no = $1";
+    // 0.85 of its TTL have passed: what acquired it may still be answered.
+    await cluster.db.query(left, [coming.taskNo, ttlMs * 0.15]);
+    const askedAt = performance.now();
+    const renewed = a.leases.renew(a.holderId, [known.generation], ttlMs);
+    await untilBlocked(cluster.db);
+    await eventually(() => performance.now() - askedAt > ttlMs * 0.1, { intervalMs: 5 });
+    await row.release();
+    await renewed;
+    await looked(a);
+    expect(await leaseRow(cluster.db, coming.taskNo)).toMatchObject({ followsHolder: true });
+  });
+
+  /** What a renewal sends beside it, for leases that their holder does not know of, has come to an end. */
+  async function looked(a: Replica): Promise<void> {
     await a.database.query('SELECT 1');
     await eventually(async () => {
       const [row] = await cluster.db.query<{ busy: number }>(
@@ -182,8 +207,7 @@ describe('A replica that renews one row', () => {
       );
       return row!.busy === 0;
     });
-    expect(await leaseRow(cluster.db, coming.taskNo)).toMatchObject({ followsHolder: true });
-  });
+  }
 
   it('FAILED says when the replica was heard last, be it by its row or by the lease', async () => {
     const { a, scope, taskNo } = await expired(undefined);

@@ -366,6 +366,22 @@ describe('Heartbeat', () => {
     expect(lease.isLive()).toBe(true);
   });
 
+  it('B12 a standstill that ends just after the deadline is told by the renewal that was due in it', async () => {
+    const { turn, lease } = hold(1);
+    heartbeat.start();
+    leases.renewal = failing;
+    await jest.advanceTimersByTimeAsync(TTL_MS / 2);
+    const { deadline } = lease;
+    const clock = performance.now.bind(performance);
+    jest.spyOn(performance, 'now').mockImplementation(() => Math.max(clock(), deadline + 10));
+    leases.renewal = (generations, timeoutMs) =>
+      clock() > deadline ? held(generations) : failing(generations, timeoutMs);
+    await jest.advanceTimersByTimeAsync(TTL_MS / 2);
+    jest.restoreAllMocks();
+    expect(turn.lost).toEqual([]);
+    expect(lease.isLive()).toBe(true);
+  });
+
   it('I3 the deadline counts from when the renewal was sent, not from when it was answered', async () => {
     const { turn } = hold(1);
     const answers = answeredByHand();

@@ -78,6 +78,8 @@ export class Heartbeat {
   private nextAt = Infinity;
   private deadlineTimer: NodeJS.Timeout | undefined;
   private watchedDeadline = Infinity;
+  /** Monotonic time at which this process went on, after it had stood still. */
+  private wentOnAt = -Infinity;
   private running: Promise<boolean> | undefined;
   /** The question under way whether the leases are still held. */
   private asking: Promise<void> | undefined;
@@ -181,6 +183,7 @@ export class Heartbeat {
   }
 
   private round(): void {
+    this.noteStandstill(this.nextAt);
     const wanted = this.held.size > 0 || !this.registered;
     // With as many under way as there may be, the next one goes out as soon as one of them has failed.
     if (wanted && this.tries.size >= MAX_TRIES) return;
@@ -262,13 +265,20 @@ export class Heartbeat {
 
   /**
    * A renewal that was answered in time counts, also where its answer lies unread in a socket: it is read first. And where
-   * this timer comes late, since the process stood still, nothing could be renewed meanwhile: one renewal is asked for.
+   * the process has just stood still nothing could be renewed meanwhile: one renewal is asked for.
    */
   private enforceDeadlines(): void {
     this.deadlineTimer = undefined;
-    const isLate = performance.now() - this.watchedDeadline > LATE_MS;
-    const asked = isLate ? socketsRead().then(() => this.askOnce()) : socketsRead();
+    this.noteStandstill(this.watchedDeadline);
+    const hasStoodStill = performance.now() - this.wentOnAt < ASK_MS;
+    const asked = hasStoodStill ? socketsRead().then(() => this.askOnce()) : socketsRead();
     void asked.then(() => this.giveUpOverdue());
+  }
+
+  /** Of several timers that are due after it the first one tells, however close to its end the others were set for. */
+  private noteStandstill(timerWasFor: number): void {
+    const now = performance.now();
+    if (now - timerWasFor > LATE_MS) this.wentOnAt = now;
   }
 
   /** A renewal, for a second at most. Until it is accepted nothing that depends on the lease begins. */

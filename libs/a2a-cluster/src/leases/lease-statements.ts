@@ -80,8 +80,9 @@ export const lookStatement = ({ leases }: LeaseTables): string => `
 /**
  * I6: leases of this replica that it does not know of (the answer of a claim was lost), or has given up, follow it no
  * longer: they run out now, or at their own time where that is later, whatever else it renews. What was acquired later than
- * nine tenths of the TTL before the renewal may still be on its way to it.
- * $1 holder, $2 generations that it holds, $3 time of the renewal that was asked for with them, $4 a tenth of the ttl.
+ * nine tenths of the TTL before the renewal was asked for may still be on its way to it.
+ * $1 holder, $2 generations that it holds, $3 time of the renewal that was asked for with them, $4 a tenth of the ttl, less
+ * the time in ms that the renewal took.
  */
 export const disownStatement = ({ leases }: LeaseTables): string => `
   UPDATE ${leases} AS l

@@ -126,10 +126,11 @@ export class TypeOrmLeaseStore extends LeaseStore {
     { renewedAt, begunAt, ttlMs }: { renewedAt: string; begunAt: number; ttlMs: number },
   ): void {
     const now = performance.now();
-    const marginMs = ttlMs * (1 - KNOWN);
-    // What was acquired since the renewal began is younger than what this is about, unless that took very long.
-    if (now < this.nextDisownAt || now - begunAt > ttlMs / 2) return;
-    this.nextDisownAt = now + marginMs;
+    if (now < this.nextDisownAt) return;
+    const everyMs = ttlMs * (1 - KNOWN);
+    this.nextDisownAt = now + everyMs;
+    // What the replica holds is known as of the time at which the renewal began, and so is what it must know of by then.
+    const marginMs = everyMs - (now - begunAt);
     this.control(this.disownSql, [holder, generations, renewedAt, marginMs]).catch(() => undefined);
   }
 

@@ -14,6 +14,9 @@ import { changesHead, NO_HEAD } from './task-head.js';
 import { isTerminal, stateName } from './task-states.js';
 import type { AppendOptions, CreatedTask, CreateOptions, EventOptions, TaskScope } from './task-store.js';
 
+/** How often a task is made anew after the receipt of a deleted task, or one that ran out, stood in its way. */
+const MAX_TRIES = 3;
+
 /** The commits of turns: one round trip each, or a share of one, and a transaction that finds out why nothing was stored. */
 export class TaskCommits {
   private readonly group: GroupCommit;
@@ -37,15 +40,19 @@ export class TaskCommits {
 
   /** As {@link VersionedTaskStore.create}. */
   async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
-    const made = await this.group.create({
+    const commit: FirstCommit = {
       scope,
       events: textsOf(events, options),
       head: options.head ?? NO_HEAD,
       options,
       ...{ state: stateName(0), stateVersion: 0, ...lastStatus(events, 0) },
-    });
-    if (made) return made;
-    return (await this.createdBefore(scope, events, options)) ?? this.create(scope, events, options);
+    };
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const created = (await this.group.create(commit)) ?? (await this.createdBefore(scope, events, options));
+      if (created) return created;
+    }
+    // It is not a receipt that stands in the way, but a task that this agent cannot see: another agent's.
+    throw new ConcurrentTaskModificationError(scope.taskId, 0);
   }
 
   private async createOne(

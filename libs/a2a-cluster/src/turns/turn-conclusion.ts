@@ -123,13 +123,10 @@ export class TurnConclusion {
    * Asked for as persistently as the end is stored: a FAILED without them would say that nothing is unresolved. Where they
    * cannot be read for as long, the lease is given up, and whoever recovers the task reads them.
    */
-  private async unresolved(
-    { taskId, deadline, retryMs }: TurnExecution,
-    taskNo: number,
-    turnId: string,
-  ): Promise<UnresolvedEffect[]> {
+  private async unresolved(execution: TurnExecution, taskNo: number, turnId: string): Promise<UnresolvedEffect[]> {
+    const { taskId } = execution;
     const backoff = new Backoff();
-    const giveUpAt = Math.min(deadline, performance.now() + retryMs);
+    const enoughAt = performance.now() + execution.retryMs;
     for (;;) {
       try {
         return await unresolvedEffects(this.effects, taskNo, turnId);
@@ -138,7 +135,8 @@ export class TurnConclusion {
           this.logger.error(`Task ${taskId} ends FAILED without its unresolved effects: ${detailOf(error)}`);
           return [];
         }
-        if (performance.now() >= giveUpAt) {
+        // Renewals move the deadline meanwhile.
+        if (performance.now() >= Math.min(execution.deadline, enoughAt)) {
           throw new LeaseLostError(taskId, 'its unresolved effects could not be read before it ran out', {
             cause: error,
           });
