@@ -1,6 +1,10 @@
-import { statementName } from '../../libs/a2a-cluster/src/database/prepared-statements.js';
-import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
-import { appendStatement, decideStatement, lockStatement } from '../../libs/a2a-cluster/src/tasks/task-statements.js';
+import { statementName } from '../../libs/a2a-cluster/src/postgres/connection/prepared-statements.js';
+import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
+import {
+  appendStatement,
+  decideStatement,
+  lockStatement,
+} from '../../libs/a2a-cluster/src/postgres/tasks/task-statements.js';
 import { onCleanUp } from './clean-up.js';
 import { backendsOf } from './cluster.js';
 import { TEST_APPLICATION_NAME, type TestDatabase } from './database.js';

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import pg from 'pg';
-import { isPassing, sqlState } from '../../libs/a2a-cluster/src/database/database-errors.js';
-import { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
+import { isPassing, sqlState } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
+import { DedicatedConnection } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
 import { pooledConnections } from '../helpers/database.js';

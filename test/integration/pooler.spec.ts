@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
-import { A2A_CLUSTER_ENTITIES } from '../../libs/a2a-cluster/src/a2a-cluster.entities.js';
+import { A2A_CLUSTER_ENTITIES } from '../../libs/a2a-cluster/src/postgres/schema/entities.js';
 import { PGBOUNCER, Pooler } from '../helpers/pooler.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
 import { eventually } from '../helpers/wait.js';

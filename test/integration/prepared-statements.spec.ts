@@ -1,5 +1,5 @@
-import { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
-import { isPassing } from '../../libs/a2a-cluster/src/database/database-errors.js';
+import { ClusterDatabase } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
+import { isPassing } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
 import { useCluster } from './cluster.fixture.js';
 
 describe('Prepared statements', () => {

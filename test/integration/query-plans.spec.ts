@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { pruneEffectsStatement } from '../../libs/a2a-cluster/src/effects/effect-statements.js';
-import { claimStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
+import { pruneEffectsStatement } from '../../libs/a2a-cluster/src/postgres/effects/effect-statements.js';
+import { claimStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
 import {
   appendAllParams,
   appendAllStatement,
@@ -8,9 +8,12 @@ import {
   createAllStatement,
   type FirstCommitRow,
   type LaterCommitRow,
-} from '../../libs/a2a-cluster/src/tasks/group-statements.js';
-import { countStatement, listStatement } from '../../libs/a2a-cluster/src/tasks/list-statements.js';
-import { pruneEventsStatement, pruneTasksStatement } from '../../libs/a2a-cluster/src/tasks/prune-statements.js';
+} from '../../libs/a2a-cluster/src/postgres/tasks/group-statements.js';
+import { countStatement, listStatement } from '../../libs/a2a-cluster/src/postgres/tasks/list-statements.js';
+import {
+  pruneEventsStatement,
+  pruneTasksStatement,
+} from '../../libs/a2a-cluster/src/postgres/tasks/prune-statements.js';
 import {
   createStatement,
   findByNoStatement,
@@ -21,7 +24,7 @@ import {
   overdueStatement,
   readEventsStatement,
   withoutLeaseStatement,
-} from '../../libs/a2a-cluster/src/tasks/task-statements.js';
+} from '../../libs/a2a-cluster/src/postgres/tasks/task-statements.js';
 import { useCluster } from './cluster.fixture.js';
 
 const TASKS = 20_000;

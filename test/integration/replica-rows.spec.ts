@@ -1,4 +1,4 @@
-import { lookStatement, renewStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
+import { lookStatement, renewStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
 import { eventually } from '../helpers/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import { artifact } from './events.fixture.js';

@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import type { EntityManager } from 'typeorm';
-import { isPassing } from '../../libs/a2a-cluster/src/database/database-errors.js';
-import { destroySocket } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
+import { isPassing } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
+import { destroySocket } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { TurnUsageError } from '../../libs/a2a-cluster/src/errors/turn-usage.error.js';

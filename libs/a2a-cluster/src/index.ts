@@ -1,15 +1,15 @@
-export { A2AClusterModule } from './a2a-cluster.module.js';
-export type { A2AClusterOptions, A2AClusterOptionsFactory, A2AClusterStaticOptions } from './a2a-cluster.options.js';
-export { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from './a2a-cluster.entities.js';
-export { A2A_REQUEST_HANDLER } from './a2a-cluster.constants.js';
+export { A2AClusterModule } from './module/a2a-cluster.module.js';
+export type { A2AClusterOptions, A2AClusterOptionsFactory, A2AClusterStaticOptions } from './options/options.js';
+export { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from './postgres/schema/entities.js';
+export { A2A_REQUEST_HANDLER } from './module/tokens.js';
 
 export { currentTurn } from './turns/current-turn.js';
 export { Turn } from './turns/turn.js';
 export { TurnRequestContext } from './turns/turn-request-context.js';
-export type { AnyExecutor, TurnExecutor } from './turns/turn-executor.js';
-export { A2A_CONTEXT_TYPE } from './turns/executor-provider.js';
+export type { AnyExecutor, TurnExecutor } from './turns/executor/turn-executor.js';
+export { A2A_CONTEXT_TYPE } from './turns/executor/executor-provider.js';
 export { type ContextCodec, defaultContextCodec } from './turns/context-codec.js';
-export type { TurnOptions } from './turns/turn-options.js';
+export type { TurnOptions } from './options/turn-options.js';
 
 export {
   type Admission,
@@ -30,7 +30,7 @@ export {
   VersionedTaskStore,
   type WriteOptions,
 } from './tasks/task-store.js';
-export type { RequestLimits } from './tasks/request-limits.js';
+export type { RequestLimits } from './options/request-limits.js';
 export type { StoredLength } from './tasks/snapshot-pace.js';
 export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event.js';
 export {
@@ -42,7 +42,7 @@ export {
   type RenewedLease,
   type TurnKind,
 } from './leases/lease-store.js';
-export type { LeaseTimes } from './leases/lease-times.js';
+export type { LeaseTimes } from './options/lease-times.js';
 export { TaskEventStream, type WakeupListener } from './streams/task-event-stream.js';
 
 export {
@@ -61,7 +61,7 @@ export type {
   EffectOutcome,
   EffectReconciler,
 } from './effects/turn-effects.js';
-export type { TransactionOptions, TransactionWork } from './effects/fenced-transactions.js';
+export type { TransactionOptions, TransactionWork } from './postgres/effects/fenced-transactions.js';
 export { EFFECTS_METADATA_KEY, type UnresolvedEffect } from './effects/unresolved-effects.js';
 
 export {
@@ -72,19 +72,19 @@ export {
   type PushProgress,
   type PushRegistration,
 } from './push/push-config-store.js';
-export type { PushOptions } from './push/push-options.js';
+export type { PushOptions } from './options/push-options.js';
 
 export { AbandonedTaskSweeper, type SweepResult } from './recovery/abandoned-task.sweeper.js';
 export { RECOVERY_METADATA_KEY, type RecoveryOutcome } from './recovery/abandoned-turn.recovery.js';
 export type { AbandonedTurn, RecoveryDecision, RecoveryPolicy } from './recovery/recovery-policy.js';
-export type { SweeperOptions } from './recovery/sweeper-options.js';
+export type { SweeperOptions } from './options/sweeper-options.js';
 
 export type { AgentCardInput } from './protocol/agent-cards.js';
-export type { GuardInput } from './protocol/controllers.js';
-export { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
-export type { GrpcCall, GrpcOptions, GrpcUserBuilder } from './protocol/grpc/grpc-options.js';
-export type { LegacyCompat } from './protocol/legacy-compat.js';
-export type { TransportPaths } from './protocol/transport-paths.js';
+export type { GuardInput } from './transports/http/controllers.js';
+export { A2AGrpcServer } from './transports/grpc/a2a-grpc.server.js';
+export type { GrpcCall, GrpcOptions, GrpcUserBuilder } from './options/grpc-options.js';
+export type { LegacyCompat } from './options/legacy-compat.js';
+export type { TransportPaths } from './options/transport-paths.js';
 
 export { ClusterOptionsError } from './errors/cluster-options.error.js';
 export { ConcurrentTaskModificationError } from './errors/concurrent-task-modification.error.js';

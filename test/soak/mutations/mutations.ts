@@ -30,13 +30,13 @@ const SLOW_NETWORK = ['--seconds', '15', '--pace', '5', '--faults', 'network-del
 /** What dies is the only replica of its agent, or nearly: replicas of another agent look on. */
 const TWO_AGENTS = ['--seconds', '15', '--pace', '4', '--agents', '2', '--faults', 'kill'];
 
-const STATEMENTS = 'tasks/task-statements.js';
-const GROUP_STATEMENTS = 'tasks/group-statements.js';
-const GROUP_COMMIT = 'tasks/group-commit.js';
-const TASK_COMMITS = 'tasks/task-commits.js';
-const TASK_STORE = 'tasks/typeorm-task-store.js';
-const LEASE_STATEMENTS = 'leases/lease-statements.js';
-const LEASE_STORE = 'leases/typeorm-lease-store.js';
+const STATEMENTS = 'postgres/tasks/task-statements.js';
+const GROUP_STATEMENTS = 'postgres/tasks/group-statements.js';
+const GROUP_COMMIT = 'postgres/tasks/group-commit.js';
+const TASK_COMMITS = 'postgres/tasks/task-commits.js';
+const TASK_STORE = 'postgres/tasks/typeorm-task-store.js';
+const LEASE_STATEMENTS = 'postgres/leases/lease-statements.js';
+const LEASE_STORE = 'postgres/leases/typeorm-lease-store.js';
 
 export const MUTATIONS: readonly Mutation[] = [
   {

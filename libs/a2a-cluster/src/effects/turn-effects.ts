@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
-import { isPassing } from '../database/database-errors.js';
-import { Backoff } from '../database/retry.js';
+import { isPassing } from '../postgres/connection/database-errors.js';
+import { Backoff } from '../postgres/connection/retry.js';
 import { EffectNotPerformedError } from '../errors/effect-not-performed.error.js';
 import { EffectUnresolvedError } from '../errors/effect-unresolved.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';

@@ -1,9 +1,9 @@
 import { Logger } from '@nestjs/common';
-import { socketsRead, within } from '../database/late-timer.js';
+import { socketsRead, within } from '../async/late-timer.js';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { LeaseStore, RenewedLease } from './lease-store.js';
-import type { LeaseTimes } from './lease-times.js';
+import type { LeaseTimes } from '../options/lease-times.js';
 import { MARGIN, RenewalPace } from './renewal-pace.js';
 
 /** What the holder of a lease is told. */

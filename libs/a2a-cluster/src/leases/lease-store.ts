@@ -1,4 +1,4 @@
-import type { TaskScope } from '../database/task-scope.js';
+import type { TaskScope } from '../tasks/task-scope.js';
 
 /** What kind of turn a lease is for. */
 export type TurnKind = 'message' | 'cancel';

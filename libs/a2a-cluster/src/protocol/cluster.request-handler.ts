@@ -27,7 +27,7 @@ import {
   UnsupportedOperationError,
 } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
-import { isPassing } from '../database/database-errors.js';
+import { isPassing } from '../postgres/connection/database-errors.js';
 import { DatabaseClosedError } from '../errors/database-closed.error.js';
 import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -51,7 +51,7 @@ import type { TurnExecution } from '../turns/turn-execution.js';
 import { receiptOf } from '../turns/message-fingerprint.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
 import type { AgentCards } from './agent-cards.js';
-import type { RequestLimits } from '../tasks/request-limits.js';
+import type { RequestLimits } from '../options/request-limits.js';
 import {
   checkListTasks,
   checkScope,
@@ -61,9 +61,9 @@ import {
   requireMessage,
   withHistory,
 } from './request-validation.js';
-import { GRPC_STATUS, GrpcStatusError } from './grpc/grpc-status.error.js';
+import { GRPC_STATUS, GrpcStatusError } from '../errors/grpc-status.error.js';
 import type { LargeAnswers } from './large-answers.js';
-import { outsideAnswer, paced } from './response-flow.js';
+import { outsideAnswer, paced } from '../transports/flow/response-flow.js';
 import type { PushReceivers } from './push-receivers.js';
 import { requireCanceled, type TaskCancellation } from './task-cancellation.js';
 import type { Repetition, TurnAnswers } from './turn-answers.js';

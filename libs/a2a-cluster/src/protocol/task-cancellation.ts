@@ -2,7 +2,7 @@ import type { Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import { Backoff, untilKnown } from '../database/retry.js';
+import { Backoff, untilKnown } from '../postgres/connection/retry.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { racePoint } from '../race-points/race-points.js';

@@ -2,7 +2,7 @@ import { type StreamResponse, TaskState } from '@a2a-js/sdk';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import type { TaskEvent, VersionedTaskEvent } from '../tasks/task-event.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
-import { Deferred } from '../turns/deferred.js';
+import { Deferred } from '../async/deferred.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
 import { TurnAnswers } from './turn-answers.js';
 

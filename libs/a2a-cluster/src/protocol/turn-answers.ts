@@ -1,7 +1,7 @@
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { A2AError, TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { isPassing } from '../database/database-errors.js';
+import { isPassing } from '../postgres/connection/database-errors.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';

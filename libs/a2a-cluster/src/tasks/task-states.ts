@@ -1,5 +1,18 @@
 import { TaskState, taskStateFromJSON, taskStateToJSON } from '@a2a-js/sdk';
-import { INTERRUPTED_STATES, TERMINAL_STATES } from '../database/state-lists.js';
+
+/** In these a task has ended. */
+export const TERMINAL_STATES: readonly TaskState[] = [
+  TaskState.TASK_STATE_COMPLETED,
+  TaskState.TASK_STATE_FAILED,
+  TaskState.TASK_STATE_CANCELED,
+  TaskState.TASK_STATE_REJECTED,
+];
+
+/** In these it waits for its client. */
+export const INTERRUPTED_STATES: readonly TaskState[] = [
+  TaskState.TASK_STATE_INPUT_REQUIRED,
+  TaskState.TASK_STATE_AUTH_REQUIRED,
+];
 
 const TERMINAL: ReadonlySet<TaskState> = new Set(TERMINAL_STATES);
 

@@ -1,12 +1,12 @@
 import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } from '@a2a-js/sdk';
 import type { ServerCallContext, TaskStore } from '@a2a-js/sdk/server';
 import type { LeaseRequest } from '../leases/lease-store.js';
-import type { TaskScope } from '../database/task-scope.js';
+import type { TaskScope } from './task-scope.js';
 import type { StoredLength } from './snapshot-pace.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
 import { encodeTask } from './task-event.codec.js';
 
-export type { TaskScope } from '../database/task-scope.js';
+export type { TaskScope } from './task-scope.js';
 
 /** A task and where its log stands. */
 export interface StoredTask {

@@ -8,7 +8,7 @@ import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import { expandTaskEvent } from '../tasks/expand-task-event.js';
-import { decodePageToken, encodePageToken } from '../tasks/page-token.js';
+import { decodePageToken, encodePageToken } from '../postgres/tasks/page-token.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { decodeEvent, encodeEvent } from '../tasks/task-event.codec.js';
 import { type ScopeResolver, scopeResolver, type TaskScope } from '../tasks/task-scope.js';

@@ -1,5 +1,9 @@
 import type { EffectTurn } from '../effects/effect-store.js';
-import type { FencedTransactions, TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
+import type {
+  FencedTransactions,
+  TransactionOptions,
+  TransactionWork,
+} from '../postgres/effects/fenced-transactions.js';
 import type { EffectCall, EffectContract, EffectHost, TurnEffects } from '../effects/turn-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Task, TaskState } from '@a2a-js/sdk';
-import { isPassing } from '../database/database-errors.js';
-import { Backoff } from '../database/retry.js';
+import { isPassing } from '../postgres/connection/database-errors.js';
+import { Backoff } from '../postgres/connection/retry.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { racePoint } from '../race-points/race-points.js';
@@ -15,7 +15,7 @@ import { changesHead, headOf } from '../tasks/task-head.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { Committed, CommitTarget, LeaseView } from './commit-target.js';
-import { Deferred } from './deferred.js';
+import { Deferred } from '../async/deferred.js';
 import { GATHERED_BYTES, Gathering } from './gathering.js';
 import { RecentEvents } from './recent-events.js';
 

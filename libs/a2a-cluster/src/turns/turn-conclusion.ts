@@ -1,8 +1,8 @@
 import { Logger } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
 import { causeOf, detailOf, messageOf } from '../errors/described.js';
-import { isPassing } from '../database/database-errors.js';
-import { Backoff } from '../database/retry.js';
+import { isPassing } from '../postgres/connection/database-errors.js';
+import { Backoff } from '../postgres/connection/retry.js';
 import type { EffectStore } from '../effects/effect-store.js';
 import { evidenceOf, type UnresolvedEffect, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -13,7 +13,7 @@ import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { isInterrupted } from '../tasks/task-states.js';
 import { canceled, failed, statusEvent, statusWithMessage } from './status-events.js';
 import type { TurnExecution } from './turn-execution.js';
-import type { TurnOptions } from './turn-options.js';
+import type { TurnOptions } from '../options/turn-options.js';
 
 /** How the executor came back. */
 export type ExecutionOutcome = { kind: 'returned' } | { kind: 'threw'; error: unknown };

@@ -6,7 +6,11 @@ import { messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { boundaryOf } from '../effects/boundary.js';
 import type { EffectStore, EffectTurn } from '../effects/effect-store.js';
-import type { FencedTransactions, TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
+import type {
+  FencedTransactions,
+  TransactionOptions,
+  TransactionWork,
+} from '../postgres/effects/fenced-transactions.js';
 import {
   type EffectCall,
   type EffectContract,
@@ -22,9 +26,9 @@ import type { TurnKind } from '../leases/lease-store.js';
 import type { ArtifactRestart } from '../tasks/artifact-restart.js';
 import type { MessageReceipt, PushReceiver, StoredTask, TaskScope } from '../tasks/task-store.js';
 import type { CommitLoop } from './commit-loop.js';
-import { Deferred } from './deferred.js';
-import { handedOut } from './handed-out.js';
-import { unlessAborted } from './unless-aborted.js';
+import { Deferred } from '../async/deferred.js';
+import { handedOut } from '../async/handed-out.js';
+import { unlessAborted } from '../async/unless-aborted.js';
 import { CancelingTurn } from './canceling-turn.js';
 import { noTransactions, refuseFlush, Turn } from './turn.js';
 

@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import type { SendMessageRequest, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { detailOf, messageOf } from '../errors/described.js';
-import { within } from '../database/late-timer.js';
+import { within } from '../async/late-timer.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
@@ -10,15 +10,15 @@ import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import { TurnTimeoutError } from '../errors/turn-timeout.error.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { MessageReceipt, PushReceiver, TaskScope } from '../tasks/task-store.js';
-import type { ExecutorInvoker } from './executor-invoker.js';
-import type { Invocation } from './executor-provider.js';
+import type { ExecutorInvoker } from './executor/executor-invoker.js';
+import type { Invocation } from './executor/executor-provider.js';
 import { FencedEventBus } from './fenced-event-bus.js';
 import type { RunningTurns } from './running-turns.js';
 import { canceled } from './status-events.js';
 import { type Admitted, type RunnerServices, TurnExecution, type TurnSubject } from './turn-execution.js';
-import type { TurnOptions } from './turn-options.js';
+import type { TurnOptions } from '../options/turn-options.js';
 import { TurnRequestContext } from './turn-request-context.js';
-import { unlessAborted } from './unless-aborted.js';
+import { unlessAborted } from '../async/unless-aborted.js';
 
 /** How long, in ms, the ends of turns that a shutdown stops wait for the look at cancel requests. */
 const LAST_LOOK_MS = 1_000;

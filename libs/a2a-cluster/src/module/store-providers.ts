@@ -1,0 +1,145 @@
+import type { Provider } from '@nestjs/common';
+import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './tokens.js';
+import { type ResolvedOptions } from '../options/options.js';
+import { ClusterDatabase } from '../postgres/connection/cluster-database.js';
+import { DatabaseAccess } from '../postgres/connection/database-access.js';
+import { newReplicaId } from '../leases/replica-id.js';
+import { sqlName } from '../postgres/schema/table-names.js';
+import { EffectEntity } from '../postgres/schema/entities/effect.entity.js';
+import { EffectStore } from '../effects/effect-store.js';
+import { FencedTransactions } from '../postgres/effects/fenced-transactions.js';
+import { NoEffectStore } from '../effects/no-effect-store.js';
+import { OrderedEffectStore } from '../effects/ordered-effect-store.js';
+import { TypeOrmEffectStore } from '../postgres/effects/typeorm-effect-store.js';
+import { ClusterOptionsError } from '../errors/cluster-options.error.js';
+import { Heartbeat } from '../leases/heartbeat.js';
+import { LeaseStore } from '../leases/lease-store.js';
+import { LeaseEntity } from '../postgres/schema/entities/lease.entity.js';
+import { ReplicaEntity } from '../postgres/schema/entities/replica.entity.js';
+import { TypeOrmLeaseStore } from '../postgres/leases/typeorm-lease-store.js';
+import { NoPushConfigStore } from '../push/no-push-config-store.js';
+import { PushConfigStore } from '../push/push-config-store.js';
+import { TypeOrmPushConfigStore } from '../postgres/push/typeorm-push-config-store.js';
+import { PushConfigEntity } from '../postgres/schema/entities/push-config.entity.js';
+import { Retention } from '../retention/retention.js';
+import { Poller } from '../streams/poller.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
+import { TypeOrmTaskEventStream } from '../postgres/streams/typeorm-task-event-stream.js';
+import { MessageReceiptEntity } from '../postgres/schema/entities/message-receipt.entity.js';
+import { OrderedTaskStore } from '../tasks/ordered-task-store.js';
+import { scopeResolver } from '../tasks/task-scope.js';
+import { VersionedTaskStore } from '../tasks/task-store.js';
+import { TaskEventEntity } from '../postgres/schema/entities/task-event.entity.js';
+import { TaskEntity } from '../postgres/schema/entities/task.entity.js';
+import { TypeOrmTaskStore } from '../postgres/tasks/typeorm-task-store.js';
+import { provide, type StaticParts, LEASED_EFFECTS, LEASED_TASKS, MIN_STATEMENT_TIMEOUT_MS } from './provide.js';
+
+/** For how long the row of a replica is kept that has left no lease: a day to look at it. */
+const REPLICAS_KEPT_MS = 24 * 3_600_000;
+
+/** Leases, tasks, streams and what keeps them: the database's, unless `extraProviders` replace them. */
+export function storeProviders(): Provider[] {
+  const tables = ({ dataSource }: ClusterDatabase) => ({
+    tasks: sqlName(dataSource, TaskEntity),
+    events: sqlName(dataSource, TaskEventEntity),
+    leases: sqlName(dataSource, LeaseEntity),
+    replicas: sqlName(dataSource, ReplicaEntity),
+    pushConfigs: sqlName(dataSource, PushConfigEntity),
+    receipts: sqlName(dataSource, MessageReceiptEntity),
+    effects: sqlName(dataSource, EffectEntity),
+  });
+  return [
+    provide(
+      LeaseStore,
+      (database: DatabaseAccess, { agentId }: StaticParts) =>
+        new TypeOrmLeaseStore(database.require(), tables(database.require()), agentId),
+      [DatabaseAccess, STATIC_OPTIONS],
+    ),
+    provide(
+      VersionedTaskStore,
+      (database: DatabaseAccess, { agentId }: StaticParts, { ownerResolver }: ResolvedOptions) =>
+        new TypeOrmTaskStore(database.require(), tables(database.require()), agentId, scopeResolver(ownerResolver)),
+      [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
+    ),
+    provide(LEASED_TASKS, leasedTasks, [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS]),
+    provide(
+      PushConfigStore,
+      (tasks: VersionedTaskStore, { agentId }: StaticParts) =>
+        tasks instanceof TypeOrmTaskStore
+          ? new TypeOrmPushConfigStore(tasks.database, tables(tasks.database), agentId)
+          : new NoPushConfigStore(),
+      [VersionedTaskStore, STATIC_OPTIONS],
+    ),
+    provide(
+      EffectStore,
+      (tasks: VersionedTaskStore, leases: LeaseStore) =>
+        tasks instanceof TypeOrmTaskStore
+          ? new TypeOrmEffectStore(tasks.database, tables(tasks.database), leases.sharesTransactions(tasks))
+          : new NoEffectStore(),
+      [VersionedTaskStore, LeaseStore],
+    ),
+    provide(
+      LEASED_EFFECTS,
+      (effects: EffectStore, leases: LeaseStore, options: ResolvedOptions) =>
+        !options.leases || leases.sharesTransactions(effects) ? effects : new OrderedEffectStore(effects, leases),
+      [EffectStore, LeaseStore, RESOLVED_OPTIONS],
+    ),
+    provide(
+      FencedTransactions,
+      (tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions) => {
+        const fenced = !options.leases || leases.sharesTransactions(tasks);
+        return fenced && tasks instanceof TypeOrmTaskStore
+          ? new FencedTransactions(tasks.database, tables(tasks.database))
+          : null;
+      },
+      [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS],
+    ),
+    provide(Poller, ({ streams }: ResolvedOptions) => new Poller(streams.pollIntervalMs), [RESOLVED_OPTIONS]),
+    provide(
+      TaskEventStream,
+      (database: DatabaseAccess, tasks: VersionedTaskStore, poller: Poller, { streams }: ResolvedOptions) =>
+        new TypeOrmTaskEventStream(database.require(), tasks, poller, {
+          notify: streams.notify,
+          timeoutMs: Math.max(MIN_STATEMENT_TIMEOUT_MS, streams.pollIntervalMs),
+          tasksTable: tables(database.require()).tasks,
+        }),
+      [DatabaseAccess, VersionedTaskStore, Poller, RESOLVED_OPTIONS],
+    ),
+    provide(
+      Retention,
+      (
+        tasks: VersionedTaskStore,
+        effects: EffectStore,
+        leases: LeaseStore,
+        poller: Poller,
+        { streams, turns, retention }: ResolvedOptions,
+      ) =>
+        new Retention(tasks, effects, leases, poller, {
+          ...retention,
+          eventsMs: streams.retentionMs,
+          receiptsMs: turns.messageIdWindowMs,
+          replicasMs: REPLICAS_KEPT_MS,
+        }),
+      [VersionedTaskStore, EffectStore, LeaseStore, Poller, RESOLVED_OPTIONS],
+    ),
+    provide(
+      Heartbeat,
+      (leases: LeaseStore, options: ResolvedOptions) =>
+        options.leases ? new Heartbeat(leases, newReplicaId(), options.leases) : null,
+      [LeaseStore, RESOLVED_OPTIONS],
+    ),
+  ];
+}
+
+/** Where leases and tasks share transactions the tasks see to both; elsewhere their order does. */
+function leasedTasks(tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions): VersionedTaskStore {
+  if (!options.leases || leases.sharesTransactions(tasks)) return tasks;
+  if (leases instanceof TypeOrmLeaseStore) {
+    throw new ClusterOptionsError(
+      'extraProviders',
+      `A2AClusterModule's own LeaseStore keeps leases of its own task store only, not of ${tasks.constructor.name}: ` +
+        'provide a LeaseStore as well.',
+    );
+  }
+  return new OrderedTaskStore(tasks, leases);
+}
