@@ -61,7 +61,7 @@ export type {
   EffectOutcome,
   EffectReconciler,
 } from './effects/turn-effects.js';
-export type { TransactionOptions, TransactionWork } from './postgres/effects/fenced-transactions.js';
+export type { TransactionOptions, TransactionWork } from './effects/turn-transactions.js';
 export { EFFECTS_METADATA_KEY, type UnresolvedEffect } from './effects/unresolved-effects.js';
 
 export {
@@ -103,6 +103,7 @@ export { type BlockingSession, MigrationBlockedError } from './errors/migration-
 export { NoCurrentTurnError } from './errors/no-current-turn.error.js';
 export { ReplicaDrainingError } from './errors/replica-draining.error.js';
 export { ReplicaShutdownError } from './errors/replica-shutdown.error.js';
+export { StoreUnavailableError } from './errors/store-unavailable.error.js';
 export { TaskCanceledError } from './errors/task-canceled.error.js';
 export { type TurnAbortCode, TurnAbortedError } from './errors/turn-aborted.error.js';
 export { TurnOverflowError } from './errors/turn-overflow.error.js';

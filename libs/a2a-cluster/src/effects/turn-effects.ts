@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
-import { isPassing } from '../postgres/connection/database-errors.js';
-import { Backoff } from '../postgres/connection/retry.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
+import { Backoff } from '../async/backoff.js';
 import { EffectNotPerformedError } from '../errors/effect-not-performed.error.js';
 import { EffectUnresolvedError } from '../errors/effect-unresolved.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -233,7 +233,7 @@ async function untilRecorded<R>(host: EffectHost, write: () => Promise<R>): Prom
     try {
       return await write();
     } catch (error) {
-      if (!isPassing(error)) throw error;
+      if (!(error instanceof StoreUnavailableError)) throw error;
       // Renewals may move the deadline while this waits, for ever where they go through and nothing else does.
       if (performance.now() >= triedOutAt || !(await host.confirmLease())) {
         throw new LeaseLostError(host.taskId, 'its effects could not be recorded before it ran out', { cause: error });

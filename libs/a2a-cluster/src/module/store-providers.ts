@@ -7,6 +7,7 @@ import { newReplicaId } from '../leases/replica-id.js';
 import { sqlName } from '../postgres/schema/table-names.js';
 import { EffectEntity } from '../postgres/schema/entities/effect.entity.js';
 import { EffectStore } from '../effects/effect-store.js';
+import { TurnTransactions } from '../effects/turn-transactions.js';
 import { FencedTransactions } from '../postgres/effects/fenced-transactions.js';
 import { NoEffectStore } from '../effects/no-effect-store.js';
 import { OrderedEffectStore } from '../effects/ordered-effect-store.js';
@@ -85,7 +86,7 @@ export function storeProviders(): Provider[] {
       [EffectStore, LeaseStore, RESOLVED_OPTIONS],
     ),
     provide(
-      FencedTransactions,
+      TurnTransactions,
       (tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions) => {
         const fenced = !options.leases || leases.sharesTransactions(tasks);
         return fenced && tasks instanceof TypeOrmTaskStore

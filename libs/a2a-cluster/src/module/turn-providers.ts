@@ -3,7 +3,7 @@ import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './tokens.js';
 import { type ResolvedOptions } from '../options/options.js';
 import type { EffectStore } from '../effects/effect-store.js';
-import { FencedTransactions } from '../postgres/effects/fenced-transactions.js';
+import { TurnTransactions } from '../effects/turn-transactions.js';
 import { Heartbeat } from '../leases/heartbeat.js';
 import { LeaseStore } from '../leases/lease-store.js';
 import { OpenResponses } from '../transports/flow/open-responses.js';
@@ -69,7 +69,7 @@ export function turnProviders(): Provider[] {
         running: RunningTurns,
         leases: LeaseStore,
         effects: EffectStore,
-        transactions: FencedTransactions | null,
+        transactions: TurnTransactions | null,
         { turns, leases: times }: ResolvedOptions,
       ) => {
         const invoker = new ExecutorInvoker(executor, new TurnFenceInterceptor(admission, conclusion));
@@ -82,7 +82,7 @@ export function turnProviders(): Provider[] {
       },
       [
         ...[ExecutorProvider, TurnAdmission, TurnConclusion, RunningTurns],
-        ...[LeaseStore, LEASED_EFFECTS, FencedTransactions, RESOLVED_OPTIONS],
+        ...[LeaseStore, LEASED_EFFECTS, TurnTransactions, RESOLVED_OPTIONS],
       ],
     ),
     provide(

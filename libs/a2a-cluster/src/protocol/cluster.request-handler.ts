@@ -27,7 +27,7 @@ import {
   UnsupportedOperationError,
 } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
-import { isPassing } from '../postgres/connection/database-errors.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
 import { DatabaseClosedError } from '../errors/database-closed.error.js';
 import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -340,7 +340,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       return new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, error.message, { cause: error });
     }
     // An event that could not be stored in time has what kept it from that as its cause.
-    if (isPassing(error instanceof LeaseLostError ? error.cause : error)) {
+    if ((error instanceof LeaseLostError ? error.cause : error) instanceof StoreUnavailableError) {
       this.logger.warn(`A call could not reach the database: ${messageOf(error)}`);
       return new GrpcStatusError(
         GRPC_STATUS.UNAVAILABLE,

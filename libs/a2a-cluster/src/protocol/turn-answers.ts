@@ -1,7 +1,7 @@
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { A2AError, TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { isPassing } from '../postgres/connection/database-errors.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
@@ -185,7 +185,7 @@ export class TurnAnswers {
     try {
       return await this.find(taskNo);
     } catch (error) {
-      if (!isPassing(error)) throw error;
+      if (!(error instanceof StoreUnavailableError)) throw error;
       return undefined;
     }
   }

@@ -1,8 +1,8 @@
 import { Logger } from '@nestjs/common';
 import { SendMessageRequest, type Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import { isPassing } from '../postgres/connection/database-errors.js';
-import { Backoff } from '../postgres/connection/retry.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
+import { Backoff } from '../async/backoff.js';
 import { messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { HeldLease } from '../leases/heartbeat.js';
@@ -89,7 +89,7 @@ export class ReExecution {
         racePoint('run-begin.after');
         return;
       } catch (error) {
-        if (!isPassing(error) || !(await held.confirm())) throw error;
+        if (!(error instanceof StoreUnavailableError) || !(await held.confirm())) throw error;
         await backoff.pause();
       }
     }

@@ -1,9 +1,5 @@
 import type { EffectTurn } from '../effects/effect-store.js';
-import type {
-  FencedTransactions,
-  TransactionOptions,
-  TransactionWork,
-} from '../postgres/effects/fenced-transactions.js';
+import type { TurnTransactions, TransactionOptions, TransactionWork } from '../effects/turn-transactions.js';
 import type { EffectCall, EffectContract, EffectHost, TurnEffects } from '../effects/turn-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
@@ -32,7 +28,7 @@ export class CancelingTurn extends Turn implements EffectHost {
   constructor(
     private readonly turn: CanceledTurn,
     private readonly effects: TurnEffects,
-    private readonly transactions: FencedTransactions | undefined,
+    private readonly transactions: TurnTransactions | undefined,
   ) {
     super();
   }

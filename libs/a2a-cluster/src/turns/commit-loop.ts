@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Task, TaskState } from '@a2a-js/sdk';
-import { isPassing } from '../postgres/connection/database-errors.js';
-import { Backoff } from '../postgres/connection/retry.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
+import { Backoff } from '../async/backoff.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { racePoint } from '../race-points/race-points.js';
@@ -269,7 +269,7 @@ export class CommitLoop {
         return await this.tryStore(batch, { commitId, ends, texts, timeoutMs });
       } catch (error) {
         if (error instanceof ConcurrentTaskModificationError && this.taskNo !== undefined) stale = true;
-        else if (isPassing(error)) await backoff.pause();
+        else if (error instanceof StoreUnavailableError) await backoff.pause();
         else throw error;
         trouble = error;
       }

@@ -1,6 +1,6 @@
 import { SendMessageRequest } from '@a2a-js/sdk';
 import { RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
-import { untilKnown } from '../postgres/connection/retry.js';
+import { untilKnown } from '../async/until-known.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import type { Heartbeat } from '../leases/heartbeat.js';

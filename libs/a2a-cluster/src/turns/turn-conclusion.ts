@@ -1,8 +1,8 @@
 import { Logger } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
 import { causeOf, detailOf, messageOf } from '../errors/described.js';
-import { isPassing } from '../postgres/connection/database-errors.js';
-import { Backoff } from '../postgres/connection/retry.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
+import { Backoff } from '../async/backoff.js';
 import type { EffectStore } from '../effects/effect-store.js';
 import { evidenceOf, type UnresolvedEffect, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -131,7 +131,7 @@ export class TurnConclusion {
       try {
         return await unresolvedEffects(this.effects, taskNo, turnId);
       } catch (error) {
-        if (!isPassing(error)) {
+        if (!(error instanceof StoreUnavailableError)) {
           this.logger.error(`Task ${taskId} ends FAILED without its unresolved effects: ${detailOf(error)}`);
           return [];
         }
@@ -214,7 +214,7 @@ export class TurnConclusion {
       try {
         return (await work()) || unsure;
       } catch (error) {
-        if (!isPassing(error) || performance.now() >= deadline) throw error;
+        if (!(error instanceof StoreUnavailableError) || performance.now() >= deadline) throw error;
         unsure = true;
         await backoff.pause();
       }

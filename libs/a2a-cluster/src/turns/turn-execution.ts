@@ -6,11 +6,7 @@ import { messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { boundaryOf } from '../effects/boundary.js';
 import type { EffectStore, EffectTurn } from '../effects/effect-store.js';
-import type {
-  FencedTransactions,
-  TransactionOptions,
-  TransactionWork,
-} from '../postgres/effects/fenced-transactions.js';
+import type { TurnTransactions, TransactionOptions, TransactionWork } from '../effects/turn-transactions.js';
 import {
   type EffectCall,
   type EffectContract,
@@ -73,7 +69,7 @@ export interface Admitted {
 export interface TurnServices {
   effects: EffectStore;
   /** None where the leases are kept in another place than the app's database. */
-  transactions: FencedTransactions | undefined;
+  transactions: TurnTransactions | undefined;
   /** For how long a write of a turn is tried again through trouble with the database, in ms. */
   retryMs: number;
   /** Starts the `cancellation` of a turn. */

@@ -9,7 +9,7 @@ import { messageOf } from '../../errors/described.js';
 import { cancelBackend } from './cancel-backend.js';
 import { clientsOf, ConnectionPool, type Lent, type OpenClients, optionsOf, type PgPool } from './connection-pool.js';
 import type { Lane } from './connection-queue.js';
-import { connectionTrouble, verdictOn } from './database-errors.js';
+import { connectionTrouble, storeError, verdictOn } from './database-errors.js';
 import { DedicatedConnection, destroySocket } from './dedicated-connection.js';
 import { boundedBy } from '../../async/late-timer.js';
 import { PreparedStatements } from './prepared-statements.js';
@@ -98,7 +98,10 @@ export class ClusterDatabase implements SqlExecutor {
     return this.statements.add(sql);
   }
 
-  /** One statement in a transaction of its own: one round trip. */
+  /**
+   * One statement in a transaction of its own: one round trip.
+   * @throws {StoreUnavailableError}
+   */
   async query<R extends object>(
     sql: string,
     params: unknown[] = [],
@@ -113,13 +116,15 @@ export class ClusterDatabase implements SqlExecutor {
     } catch (error) {
       if (this.statements.isRefused(error, statement)) return this.query(sql, params, timeoutMs, lane);
       logger.logQueryError(error as Error, sql, params);
-      throw error;
+      // Where the connection is lost the statement may have been done.
+      throw storeError(error, verdictOn(error).isUnfit);
     }
   }
 
   /**
    * Several statements in one READ COMMITTED transaction. The server itself ends it at `timeoutMs`, so that a frozen
    * process does not keep its row locks: a lease that has run out must stay claimable.
+   * @throws {StoreUnavailableError}
    */
   async transaction<T>(
     work: (tx: SqlExecutor) => Promise<T>,
@@ -143,7 +148,7 @@ export class ClusterDatabase implements SqlExecutor {
     try {
       return await this.lent(lane, this.bounded(timeoutMs), transact);
     } catch (error) {
-      throw committing && mayBeCommitted(error) ? new CommitOutcomeUnknownError(error) : error;
+      throw committing && mayBeCommitted(error) ? new CommitOutcomeUnknownError(error) : storeError(error, false);
     }
   }
 

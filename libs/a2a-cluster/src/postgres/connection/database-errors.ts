@@ -3,6 +3,8 @@ import { CommitOutcomeUnknownError } from '../../errors/commit-outcome-unknown.e
 import { DatabaseConnectionError } from '../../errors/database-connection.error.js';
 import { DatabaseOverloadedError } from '../../errors/database-overloaded.error.js';
 import { DatabaseTimeoutError } from '../../errors/database-timeout.error.js';
+import { messageOf } from '../../errors/described.js';
+import { StoreUnavailableError } from '../../errors/store-unavailable.error.js';
 
 /** What an error says about trying again, and about the connection that it came by. */
 export interface Verdict {
@@ -76,6 +78,8 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 export function verdictOn(error: unknown): Verdict {
   if (error instanceof DatabaseTimeoutError || error instanceof DatabaseConnectionError) return ELSEWHERE;
   if (error instanceof CommitOutcomeUnknownError || error instanceof DatabaseOverloadedError) return AGAIN;
+  // Ours for what the database said.
+  if (error instanceof StoreUnavailableError) return error.cause === undefined ? AGAIN : verdictOn(error.cause);
   // The connection died between two statements of a transaction, and TypeORM has let go of it.
   if (error instanceof QueryRunnerAlreadyReleasedError) return ELSEWHERE;
   const code = codeOf(error);
@@ -87,6 +91,7 @@ export function verdictOn(error: unknown): Verdict {
 
 /** SQLSTATE of what the database refused, or the code of what became of the socket, where the error carries one. */
 function codeOf(error: unknown): string | undefined {
+  if (error instanceof StoreUnavailableError) return codeOf(error.cause);
   const driverError: unknown = error instanceof QueryFailedError ? error.driverError : error;
   const code = (driverError as { code?: unknown } | null | undefined)?.code;
   return typeof code === 'string' ? code : undefined;
@@ -100,6 +105,18 @@ export const isContention = (error: unknown): boolean => verdictOn(error).isCont
 
 /** Whether the same statement may go through on another try; see {@link Verdict}. */
 export const isPassing = (error: unknown): boolean => verdictOn(error).isPassing;
+
+/**
+ * An error as stores throw it: what may go through on another try is a {@link StoreUnavailableError}, with what the database
+ * said as its cause. Everything else stays as it is.
+ */
+export function storeError(error: unknown, mayBeDone: boolean): unknown {
+  if (error instanceof StoreUnavailableError) {
+    if (!(error instanceof DatabaseConnectionError) || error.mayBeDone === mayBeDone) return error;
+    return new DatabaseConnectionError(error.message, { cause: error.cause, mayBeDone });
+  }
+  return isPassing(error) ? new StoreUnavailableError(messageOf(error), { cause: error, mayBeDone }) : error;
+}
 
 /**
  * An error as it came from `pg`, with a type where it had neither type nor code: what pg says of a connection that broke, of

@@ -2,7 +2,7 @@ import { DatabaseOverloadedError } from '../../errors/database-overloaded.error.
 import { DatabaseTimeoutError } from '../../errors/database-timeout.error.js';
 import type { ClusterDatabase } from './cluster-database.js';
 import { isPassing, sqlState } from './database-errors.js';
-import { Backoff } from './retry.js';
+import { Backoff } from '../../async/backoff.js';
 
 const STATEMENT_TIMEOUT = '57014';
 

@@ -1,7 +1,6 @@
-import type { EntityManager } from 'typeorm';
 import { type ClusterDatabase, EndedByWorkError, type SqlExecutor } from '../connection/cluster-database.js';
 import { isPassing } from '../connection/database-errors.js';
-import { Backoff } from '../connection/retry.js';
+import { Backoff } from '../../async/backoff.js';
 import { CommitOutcomeUnknownError } from '../../errors/commit-outcome-unknown.error.js';
 import { LeaseLostError } from '../../errors/lease-lost.error.js';
 import { TurnUsageError } from '../../errors/turn-usage.error.js';
@@ -10,33 +9,23 @@ import { insideBoundary } from '../../effects/boundary.js';
 import * as sql from './effect-statements.js';
 import type { EffectTurn } from '../../effects/effect-store.js';
 import { decodeResult, encodeResult } from '../../effects/effect-result.js';
+import { type TransactionOptions, type TransactionWork, TurnTransactions } from '../../effects/turn-transactions.js';
 import { checkKey, type EffectHost, refuseInside, shown } from '../../effects/turn-effects.js';
 import { recordedEffect, type RecordedRow } from './typeorm-effect-store.js';
-
-/** What a turn does in the app's own database. */
-export type TransactionWork<T> = (manager: EntityManager) => Promise<T>;
-
-export interface TransactionOptions {
-  /**
-   * Makes it happen once over all attempts of the turn: it is recorded under this key in the same transaction, and a
-   * later call returns what the first one returned. Without it each call is a transaction of its own.
-   */
-  key?: string;
-  /** Bound of the whole transaction in ms. Default, and at most: what is left of the lease when it begins. */
-  timeoutMs?: number;
-}
 
 /**
  * Transactions in the app's own database that a stale owner cannot commit: they hold the lease's row, so that nobody
  * can claim the lease while they are open, and begin only while it is theirs.
  */
-export class FencedTransactions {
+export class FencedTransactions extends TurnTransactions {
   constructor(
     private readonly database: ClusterDatabase,
     private readonly tables: sql.EffectTables,
-  ) {}
+  ) {
+    super();
+  }
 
-  async run<T>(host: EffectHost, work: TransactionWork<T>, options: TransactionOptions = {}): Promise<T> {
+  override async run<T>(host: EffectHost, work: TransactionWork<T>, options: TransactionOptions = {}): Promise<T> {
     const { key, timeoutMs } = options;
     refuseInside(host, 'transaction()');
     if (key !== undefined) checkKey(host.taskId, key);
