@@ -320,7 +320,7 @@ describe('Outside actions and the lease', () => {
   it('I6 the database is away past the deadline, at the dispatch: LeaseLostError, nothing called', async () => {
     const { taskNo, run, error } = await awayPastTheDeadline(DISPATCH);
     expect(error).toBeInstanceOf(LeaseLostError);
-    expect(error.cause).toMatchObject({ code: 'ECONNRESET' });
+    expect(error.cause).toMatchObject({ code: 'A2A_STORE_UNAVAILABLE', cause: { code: 'ECONNRESET' } });
     expect(run).not.toHaveBeenCalled();
     expect(await effectRows(cluster.db, taskNo)).toEqual({});
   });

@@ -1,5 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import { ClusterDatabase, type SqlExecutor } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
+import { storeError } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
 import type { Lane } from '../../libs/a2a-cluster/src/postgres/connection/connection-queue.js';
 import type { DedicatedConnection } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
 import { Deferred, within } from '../helpers/wait.js';
@@ -17,7 +18,7 @@ export class InterceptedDatabase extends ClusterDatabase {
   interceptTransaction: (run: (last?: () => Promise<void>) => Promise<unknown>) => Promise<unknown> = (run) => run();
 
   override query<R extends object>(sql: string, params?: unknown[], timeoutMs?: number, lane?: Lane): Promise<R[]> {
-    return this.intercept(sql, (text = sql) => super.query(text, params, timeoutMs, lane)) as Promise<R[]>;
+    return asStoresSee(this.intercept(sql, (text = sql) => super.query(text, params, timeoutMs, lane)) as Promise<R[]>);
   }
 
   override transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs?: number, lane?: Lane): Promise<T> {
@@ -34,7 +35,7 @@ export class InterceptedDatabase extends ClusterDatabase {
         timeoutMs,
         lane,
       );
-    return this.interceptTransaction(run) as Promise<T>;
+    return asStoresSee(this.interceptTransaction(run) as Promise<T>);
   }
 
   /** The COMMIT of a user's transaction. */
@@ -63,6 +64,15 @@ export class InterceptedDatabase extends ClusterDatabase {
     connection.query = <R extends object>(sql: string, params: unknown[], timeoutMs: number) =>
       this.intercept(sql, (text = sql) => query(text, params, timeoutMs)) as Promise<R[]>;
     return connection;
+  }
+}
+
+/** What a test throws in the database's place reaches a store as the same error of the database would. */
+async function asStoresSee<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw storeError(error, false);
   }
 }
 

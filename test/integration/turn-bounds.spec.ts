@@ -35,7 +35,7 @@ describe('What a turn has under way is bounded', () => {
     const lost = turn.signal.reason as LeaseLostError;
     expect(lost).toBeInstanceOf(LeaseLostError);
     expect(lost.message).toMatch(/could not be stored for 400 ms/);
-    expect(lost.cause).toMatchObject({ code: '57014' });
+    expect(lost.cause).toMatchObject({ code: 'A2A_STORE_UNAVAILABLE', cause: { code: '57014' } });
     expect(a.heartbeat.generations).toEqual([]);
   });
 
