@@ -6,6 +6,7 @@ import { PushDispatcher } from '../../libs/a2a-cluster/src/push/push-dispatcher.
 import type { PushOptions } from '../../libs/a2a-cluster/src/options/push-options.js';
 import { PushTargetGuard } from '../../libs/a2a-cluster/src/push/push-target.guard.js';
 import { TypeOrmPushConfigStore } from '../../libs/a2a-cluster/src/postgres/push/typeorm-push-config-store.js';
+import type { PushClaimRequest } from '../../libs/a2a-cluster/src/push/push-config-store.js';
 import { InMemoryPushConfigStore } from '../../libs/a2a-cluster/src/testing/in-memory-push-config.store.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import { Deferred, eventually } from '../helpers/wait.js';
@@ -17,7 +18,7 @@ import { expireLeases } from './rows.fixture.js';
 
 const READ_EVENTS = /octet_length\(event\)\s+AS bytes/;
 
-const CLAIM = { limit: 100, claimMs: 60_000, retries: false, newFirst: true };
+const CLAIM: PushClaimRequest = { limit: 100, claimMs: 60_000, lastNotification: 'taken', first: 'new' };
 
 const OPTIONS: PushOptions = {
   ...{ allow: ['127.0.0.0/8'], timeoutMs: 2_000, maxAttempts: 3, backoffMs: 10, maxConcurrentDeliveries: 256 },
@@ -132,7 +133,7 @@ describe('Push receivers', () => {
     const { taskNo } = await behind(replica);
     const [first] = await store.claim(CLAIM);
     await store.progress(first!, { deliveredVersion: 1, attempts: 2, againInMs: 0 });
-    const [last] = await store.claim({ ...CLAIM, retries: true });
+    const [last] = await store.claim({ ...CLAIM, lastNotification: 'failed' });
     await store.save(taskNo, registration('https://example.com/'));
     const given = { deliveredVersion: 1, attempts: 3, againInMs: Infinity, failed: 'down' };
     expect(await store.progress(last!, given)).toBeUndefined();
@@ -151,14 +152,14 @@ describe('Push receivers', () => {
       await turn.flush();
       level.add(taskNo);
     }
-    const { limit, claimMs, newFirst } = CLAIM;
-    const claimed = await store.claim({ limit, claimMs, newFirst });
+    const { limit, claimMs, first } = CLAIM;
+    const claimed = await store.claim({ limit, claimMs, first });
     expect(claimed).toHaveLength(2);
     const attemptsOf = ({ taskNo }: { taskNo: number }) => (taskNo === one.taskNo ? 1 : 0);
     for (const it of claimed) {
       await store.progress(it, { deliveredVersion: 1, attempts: attemptsOf(it), againInMs: -attemptsOf(it) });
     }
-    const next = async () => (await store.claim({ limit: 1, claimMs, newFirst })).map(({ taskNo }) => taskNo);
+    const next = async () => (await store.claim({ limit: 1, claimMs, first })).map(({ taskNo }) => taskNo);
     expect([await next(), await next()]).toEqual([[other.taskNo], [one.taskNo]]);
   });
 

@@ -36,12 +36,12 @@ export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event
 export {
   type ClaimedLease,
   type ClaimRequest,
-  type HeldLeaseInfo,
   type LeaseRequest,
   LeaseStore,
   type RenewedLease,
   type TurnKind,
 } from './leases/lease-store.js';
+export { type HeldLeaseInfo, SeparateLeaseStore } from './leases/separate-lease-store.js';
 export type { LeaseTimes } from './options/lease-times.js';
 export { TaskEventStream, type WakeupListener } from './streams/task-event-stream.js';
 

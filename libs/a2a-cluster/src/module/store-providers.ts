@@ -15,6 +15,7 @@ import { TypeOrmEffectStore } from '../postgres/effects/typeorm-effect-store.js'
 import { ClusterOptionsError } from '../errors/cluster-options.error.js';
 import { Heartbeat } from '../leases/heartbeat.js';
 import { LeaseStore } from '../leases/lease-store.js';
+import { SeparateLeaseStore } from '../leases/separate-lease-store.js';
 import { LeaseEntity } from '../postgres/schema/entities/lease.entity.js';
 import { ReplicaEntity } from '../postgres/schema/entities/replica.entity.js';
 import { TypeOrmLeaseStore } from '../postgres/leases/typeorm-lease-store.js';
@@ -75,20 +76,20 @@ export function storeProviders(): Provider[] {
       EffectStore,
       (tasks: VersionedTaskStore, leases: LeaseStore) =>
         tasks instanceof TypeOrmTaskStore
-          ? new TypeOrmEffectStore(tasks.database, tables(tasks.database), leases.sharesTransactions(tasks))
+          ? new TypeOrmEffectStore(tasks.database, tables(tasks.database), !(leases instanceof SeparateLeaseStore))
           : new NoEffectStore(),
       [VersionedTaskStore, LeaseStore],
     ),
     provide(
       LEASED_EFFECTS,
       (effects: EffectStore, leases: LeaseStore, options: ResolvedOptions) =>
-        !options.leases || leases.sharesTransactions(effects) ? effects : new OrderedEffectStore(effects, leases),
+        !options.leases || checksLeases(effects, leases) ? effects : new OrderedEffectStore(effects, leases),
       [EffectStore, LeaseStore, RESOLVED_OPTIONS],
     ),
     provide(
       TurnTransactions,
       (tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions) => {
-        const fenced = !options.leases || leases.sharesTransactions(tasks);
+        const fenced = !options.leases || !(leases instanceof SeparateLeaseStore);
         return fenced && tasks instanceof TypeOrmTaskStore
           ? new FencedTransactions(tasks.database, tables(tasks.database))
           : null;
@@ -132,15 +133,19 @@ export function storeProviders(): Provider[] {
   ];
 }
 
-/** Where leases and tasks share transactions the tasks see to both; elsewhere their order does. */
+/** Tasks and leases that are kept in one place share transactions. Elsewhere order takes their place. */
 function leasedTasks(tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions): VersionedTaskStore {
-  if (!options.leases || leases.sharesTransactions(tasks)) return tasks;
-  if (leases instanceof TypeOrmLeaseStore) {
-    throw new ClusterOptionsError(
-      'extraProviders',
-      `A2AClusterModule's own LeaseStore keeps leases of its own task store only, not of ${tasks.constructor.name}: ` +
-        'provide a LeaseStore as well.',
-    );
-  }
-  return new OrderedTaskStore(tasks, leases);
+  if (!options.leases) return tasks;
+  if (leases instanceof SeparateLeaseStore) return new OrderedTaskStore(tasks, leases);
+  if (!(leases instanceof TypeOrmLeaseStore) || tasks instanceof TypeOrmTaskStore) return tasks;
+  throw new ClusterOptionsError(
+    'extraProviders',
+    `A2AClusterModule's own LeaseStore keeps leases of its own task store only, not of ${tasks.constructor.name}: ` +
+      'provide a LeaseStore as well.',
+  );
 }
+
+/** Whether the ledger sees the leases in its own transactions. One that was replaced does not see the library's own. */
+const checksLeases = (effects: EffectStore, leases: LeaseStore): boolean =>
+  !(leases instanceof SeparateLeaseStore) &&
+  (effects instanceof TypeOrmEffectStore || !(leases instanceof TypeOrmLeaseStore));

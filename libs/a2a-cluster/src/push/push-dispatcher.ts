@@ -154,11 +154,13 @@ export class PushDispatcher {
     if (limit <= 0) return false;
     const claimedAt = performance.now();
     const [lane] = lanes;
-    const newFirst = (lane.newFirst = !lane.newFirst);
+    lane.newFirst = !lane.newFirst;
     racePoint('push-claim.before');
     const claimed = await this.configs.claim({
-      ...{ limit, claimMs: this.claimMs, newFirst },
-      ...(lanes.length === 1 && { retries: lane === this.retries }),
+      limit,
+      claimMs: this.claimMs,
+      first: lane.newFirst ? 'new' : 'told',
+      ...(lanes.length === 1 && { lastNotification: lane === this.retries ? 'failed' : 'taken' }),
     });
     // Most claims find nothing, and leave nothing.
     if (claimed.length > 0) racePoint('push-claim.after');

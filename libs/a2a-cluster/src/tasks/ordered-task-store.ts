@@ -1,7 +1,8 @@
 import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
-import type { HeldLeaseInfo, LeaseRequest, LeaseStore } from '../leases/lease-store.js';
+import type { LeaseRequest } from '../leases/lease-store.js';
+import type { HeldLeaseInfo, SeparateLeaseStore } from '../leases/separate-lease-store.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
 import { isInterrupted, isTerminal } from './task-states.js';
 import {
@@ -24,7 +25,7 @@ import {
 } from './task-store.js';
 
 /**
- * Tasks beside a lease store that does not share their transactions: what one transaction does elsewhere is done here in
+ * Tasks whose leases are kept in another place: what one transaction does elsewhere is done here in
  * an order that leaves no gap. Acquire, then save; save, then release. A crash between the two leaves a lease too many,
  * which runs out and is dropped, never a running task without one.
  *
@@ -34,7 +35,7 @@ import {
 export class OrderedTaskStore extends VersionedTaskStore {
   constructor(
     private readonly tasks: VersionedTaskStore,
-    private readonly leases: LeaseStore,
+    private readonly leases: SeparateLeaseStore,
   ) {
     super();
   }

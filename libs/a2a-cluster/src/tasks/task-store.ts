@@ -169,6 +169,13 @@ export type CancelRequest =
  * (`extraProviders`) to replace it. It is also the SDK's `TaskStore`, for code that uses one: `save` is locked by the
  * version that the last `load` in the same call context saw, and throws {@link ConcurrentTaskModificationError} where
  * it is stale. Such a `save` adds and replaces; what it leaves out is kept.
+ *
+ * What its errors mean to the library:
+ * - {@link StoreUnavailableError}: it cannot be done now. The library asks again, for as long as the lease lives.
+ * - {@link LeaseLostError}: somebody else has the lease, or the task has ended or is gone. The turn stops.
+ * - {@link ConcurrentTaskModificationError}: the version has moved. The task is read and the events are stored anew.
+ * - {@link MessageRepeatedError}: the message was accepted before. Its sender gets that task.
+ * - Anything else is a defect: the turn ends FAILED or loses its lease, and the error is logged.
  */
 export abstract class VersionedTaskStore implements TaskStore {
   /** Finds a task with everything it holds. */

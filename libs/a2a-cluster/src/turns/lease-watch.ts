@@ -1,5 +1,6 @@
 import type { Heartbeat } from '../leases/heartbeat.js';
 import type { LeaseStore } from '../leases/lease-store.js';
+import { SeparateLeaseStore } from '../leases/separate-lease-store.js';
 import type { Poller } from '../streams/poller.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { isTerminal } from '../tasks/task-states.js';
@@ -23,7 +24,7 @@ export class LeaseWatch {
     stream: TaskEventStream,
     poller: Poller,
   ) {
-    this.leasesKnowTasks = heartbeat !== undefined && leases.sharesTransactions(tasks);
+    this.leasesKnowTasks = heartbeat !== undefined && !(leases instanceof SeparateLeaseStore);
     stream.onWakeup((taskNos) => {
       const woken = taskNos && new Set(taskNos);
       const concerned = [...running].filter(({ loop }) => !woken || (loop?.key && woken.has(loop.key.taskNo)));

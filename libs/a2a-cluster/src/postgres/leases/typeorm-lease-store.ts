@@ -23,9 +23,6 @@ interface LookRow {
   lost: boolean;
 }
 
-const ONLY_WITH_ITS_TASKS =
-  "TypeOrmLeaseStore keeps leases of TypeOrmTaskStore's tasks only: replace both, or the LeaseStore alone.";
-
 /** What part of the TTL a look at the leases may take. It waits where a table is locked, and a renewal does not need it. */
 const LOOK = 0.1;
 
@@ -70,23 +67,6 @@ export class TypeOrmLeaseStore extends LeaseStore {
     this.putBackSql = sql.putBackStatement(tables);
     this.inspectSql = sql.inspectStatement(tables);
     this.pruneSql = sql.pruneReplicasStatement(tables);
-  }
-
-  /** With the tasks of the same database: they acquire and release in their own statements. */
-  override sharesTransactions(tasks: object): boolean {
-    return (tasks as { database?: unknown }).database === this.database;
-  }
-
-  override acquire(): Promise<never> {
-    return Promise.reject(new Error(ONLY_WITH_ITS_TASKS));
-  }
-
-  override find(): Promise<never> {
-    return Promise.reject(new Error(ONLY_WITH_ITS_TASKS));
-  }
-
-  override requestCancel(): Promise<never> {
-    return Promise.reject(new Error(ONLY_WITH_ITS_TASKS));
   }
 
   override async renew(

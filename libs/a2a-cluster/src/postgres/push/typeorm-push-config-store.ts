@@ -52,8 +52,9 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
     await this.repeated(deleteStatement(this.tables), [taskNo, configId]);
   }
 
-  override async claim({ limit, claimMs, retries, newFirst }: PushClaimRequest): Promise<ClaimedPush[]> {
-    const params = [this.agent, limit, claimMs, retries ?? null, newFirst];
+  override async claim({ limit, claimMs, lastNotification, first }: PushClaimRequest): Promise<ClaimedPush[]> {
+    const failed = lastNotification === undefined ? null : lastNotification === 'failed';
+    const params = [this.agent, limit, claimMs, failed, first === 'new'];
     const rows = await this.database.query<ClaimedRow>(claimStatement(this.tables), params);
     return rows.map(({ taskNo, config, ...row }) => ({ ...row, taskNo: Number(taskNo), config: decodeConfig(config) }));
   }
