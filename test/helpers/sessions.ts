@@ -1,10 +1,7 @@
 import { statementName } from '../../libs/a2a-cluster/src/postgres/connection/prepared-statements.js';
 import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
-import {
-  appendStatement,
-  decideStatement,
-  lockStatement,
-} from '../../libs/a2a-cluster/src/postgres/tasks/task-statements.js';
+import { laterCommitsStatement } from '../../libs/a2a-cluster/src/postgres/tasks/commit-statements.js';
+import { decideStatement, lockStatement } from '../../libs/a2a-cluster/src/postgres/tasks/task-statements.js';
 import { onCleanUp } from './clean-up.js';
 import { backendsOf } from './cluster.js';
 import { TEST_APPLICATION_NAME, type TestDatabase } from './database.js';
@@ -20,27 +17,29 @@ const TABLES = {
   effects: '"a2a_task_effects"',
 };
 
+const APPENDS = [
+  laterCommitsStatement(TABLES, 'wait').text,
+  laterCommitsStatement(TABLES, 'skip').text,
+] as const;
+
 /** Statements of the library as a replica of the sample sends them, or what they begin with. */
 export const STATEMENTS = {
   /** The first of an admission: it takes the lock on the task. */
-  admission: lockStatement(TABLES),
+  admission: lockStatement(TABLES).text,
   /** What it decides from, under that lock. */
-  decision: decideStatement(TABLES),
+  decision: decideStatement(TABLES).text,
   /** A commit of events, whether or not it ends its turn. */
-  append: commonStart(
-    appendStatement(TABLES, { fenced: true, endsTurn: false }),
-    appendStatement(TABLES, { fenced: true, endsTurn: true }),
-  ),
+  append: commonStart(...APPENDS),
   /** Drops a lease without an event. */
-  release: releaseStatement(TABLES),
-  renewal: renewStatement(TABLES),
+  release: releaseStatement(TABLES).text,
+  renewal: renewStatement(TABLES).text,
 };
 
 /** What is on a connection whenever one of them is sent: the name of one that is prepared, whose text goes along once. */
 export const SENT = {
   admission: statementName(STATEMENTS.admission),
   decision: statementName(STATEMENTS.decision),
-  append: [false, true].map((endsTurn) => statementName(appendStatement(TABLES, { fenced: true, endsTurn }))),
+  append: APPENDS.map(statementName),
   release: STATEMENTS.release,
 };
 

@@ -39,8 +39,8 @@ describe('Outside actions and the lease', () => {
 
   it('O38 I3 negative control: without the generation in its WHERE, the stale owner dispatches', async () => {
     const guard = withoutGuard([
-      /WHERE generation = \$6 AND task_no = \$1 AND greatest/,
-      'WHERE $6::bigint > 0 AND task_no = $1 AND greatest',
+      /WHERE generation = (\$\d+) AND task_no = (\$\d+) AND greatest/,
+      'WHERE $1::bigint > 0 AND task_no = $2 AND greatest',
     ]);
     const { run, outcome } = await dispatchAfterTheClaim(guard.database);
     expect(await errorOf(outcome)).toBeInstanceOf(LeaseLostError); // at its settlement, when it was too late
@@ -68,8 +68,8 @@ describe('Outside actions and the lease', () => {
 
   it('O38 I3 negative control: without the generation in its WHERE, the outcome is recorded', async () => {
     const guard = withoutGuard([
-      'WHERE generation = $6 AND task_no = $1 FOR KEY SHARE',
-      'WHERE $6::bigint > 0 AND task_no = $1 FOR KEY SHARE',
+      /WHERE generation = (\$\d+) AND task_no = (\$\d+) FOR KEY SHARE/,
+      'WHERE $1::bigint > 0 AND task_no = $2 FOR KEY SHARE',
     ]);
     const { taskNo, outcome } = await settleAfterTheClaim(guard.database);
     expect(await outcome).toBe('done');

@@ -43,7 +43,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('I3 negative control: without the generation in the fence, the stale owner commits', async () => {
-    const guard = withoutGuard(['WHERE generation = $2 AND task_no = $1', 'WHERE $2::bigint > 0 AND task_no = $1']);
+    const guard = withoutGuard([/WHERE generation = (\$\d+) AND task_no/, 'WHERE $1::bigint > 0 AND task_no']);
     const { outcome } = await beginAfterTheClaim(guard.database);
     expect(await outcome).toBe('done');
     guard.expectGone();

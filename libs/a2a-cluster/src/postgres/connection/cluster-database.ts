@@ -14,12 +14,7 @@ import { DedicatedConnection, destroySocket } from './dedicated-connection.js';
 import { boundedBy } from '../../async/late-timer.js';
 import { PreparedStatements } from './prepared-statements.js';
 import { localLimits } from './session.js';
-
-/** Runs statements in one connection: a transaction's, or a single one's. */
-export interface SqlExecutor {
-  /** `timeoutMs` bounds a statement on its own; in a transaction the transaction's bound holds. */
-  query<R extends object>(sql: string, params?: unknown[], timeoutMs?: number): Promise<R[]>;
-}
+import type { SqlExecutor } from './statement.js';
 
 /** Bounds of the library's calls to the database. */
 export interface DatabaseLimits {
@@ -91,11 +86,12 @@ export class ClusterDatabase implements SqlExecutor {
   }
 
   /**
-   * Has this text prepared by each connection that runs it. For statements that find their rows by keys, and of which
+   * Has this statement prepared by each connection that runs it. For statements that find their rows by keys, and of which
    * there is a fixed number.
    */
-  prepared(sql: string): string {
-    return this.statements.add(sql);
+  prepared<S extends { readonly text: string }>(statement: S): S {
+    this.statements.add(statement.text);
+    return statement;
   }
 
   /**

@@ -1,4 +1,5 @@
-import { type ClusterDatabase, EndedByWorkError, type SqlExecutor } from '../connection/cluster-database.js';
+import { type ClusterDatabase, EndedByWorkError } from '../connection/cluster-database.js';
+import type { SqlExecutor } from '../connection/statement.js';
 import { isPassing } from '../connection/database-errors.js';
 import { Backoff } from '../../async/backoff.js';
 import { CommitOutcomeUnknownError } from '../../errors/commit-outcome-unknown.error.js';
@@ -6,23 +7,25 @@ import { LeaseLostError } from '../../errors/lease-lost.error.js';
 import { TurnUsageError } from '../../errors/turn-usage.error.js';
 import { racePoint } from '../../race-points/race-points.js';
 import { insideBoundary } from '../../effects/boundary.js';
-import * as sql from './effect-statements.js';
+import { type EffectStatements, effectStatements, type EffectTables } from './effect-statements.js';
 import type { EffectTurn } from '../../effects/effect-store.js';
 import { decodeResult, encodeResult } from '../../effects/effect-result.js';
 import { type TransactionOptions, type TransactionWork, TurnTransactions } from '../../effects/turn-transactions.js';
 import { checkKey, type EffectHost, refuseInside, shown } from '../../effects/turn-effects.js';
-import { recordedEffect, type RecordedRow } from './typeorm-effect-store.js';
 
 /**
  * Transactions in the app's own database that a stale owner cannot commit: they hold the lease's row, so that nobody
  * can claim the lease while they are open, and begin only while it is theirs.
  */
 export class FencedTransactions extends TurnTransactions {
+  private readonly sql: EffectStatements;
+
   constructor(
     private readonly database: ClusterDatabase,
-    private readonly tables: sql.EffectTables,
+    tables: EffectTables,
   ) {
     super();
+    this.sql = effectStatements(tables);
   }
 
   override async run<T>(host: EffectHost, work: TransactionWork<T>, options: TransactionOptions = {}): Promise<T> {
@@ -34,7 +37,7 @@ export class FencedTransactions extends TurnTransactions {
     const bound = Math.min(timeoutMs ?? Infinity, host.deadline - performance.now());
     // Its row lock keeps the lease from being claimed, so it has to be over well within the lease's time to live.
     const stepMs = turn.generation === undefined ? Infinity : this.database.maxTransactionMs;
-    const record = key === undefined ? undefined : new TransactionRecord(this.tables, turn, key);
+    const record = key === undefined ? undefined : new TransactionRecord(this.sql, turn, key);
     try {
       racePoint('transaction.before');
       const done = await this.database.managed(
@@ -66,9 +69,9 @@ export class FencedTransactions extends TurnTransactions {
   }
 
   private async fence(host: EffectHost, turn: EffectTurn, tx: SqlExecutor): Promise<void> {
-    const fenced = turn.generation !== undefined;
-    const statement = sql.fenceStatement(this.tables, fenced);
-    const [lease] = await tx.query<{ canceled: boolean }>(statement, [turn.taskNo, turn.generation ?? 0]);
+    const { taskNo, generation } = turn;
+    const fence = generation === undefined ? this.sql.fence.unfenced : this.sql.fence.fenced;
+    const [lease] = await fence.run(tx, { taskNo, generation: generation ?? 0 });
     if (!lease) throw new LeaseLostError(turn.taskId, 'it has run out, or another replica has claimed or ended it');
     if (lease.canceled && !turn.canceling) host.canceled();
   }
@@ -111,19 +114,18 @@ class NotRecorded extends Error {}
 /** The entry of a transaction in the ledger. */
 class TransactionRecord {
   constructor(
-    private readonly tables: sql.EffectTables,
+    private readonly sql: EffectStatements,
     private readonly turn: EffectTurn,
     private readonly key: string,
   ) {}
 
   /** Enters it; or returns the entry of the transaction that was done under this key before. */
   async begin(tx: SqlExecutor): Promise<{ result: string | null } | undefined> {
-    const { taskNo, taskId, turnId, attempt, generation } = this.turn;
-    const params = [taskNo, turnId, this.key, attempt, generation ?? 0];
-    const entered = await tx.query(sql.beginRecordStatement(this.tables), params);
+    const { taskNo, taskId, turnId, attempt, generation = 0 } = this.turn;
+    const { key } = this;
+    const entered = await this.sql.beginRecord.run(tx, { taskNo, turnId, key, attempt, generation });
     if (entered.length > 0) return undefined;
-    const [row] = await tx.query<RecordedRow>(sql.recordedStatement(this.tables), [taskNo, turnId, this.key]);
-    const before = row && recordedEffect(this.key, row);
+    const [before] = await this.sql.recorded.run(tx, { taskNo, turnId, key });
     if (before?.replay === 'transaction') return before;
     throw new TurnUsageError(taskId, `'${this.key}' is the key of an effect of this turn, not of a transaction.`);
   }
@@ -132,6 +134,6 @@ class TransactionRecord {
   async finish(tx: SqlExecutor, result: unknown): Promise<void> {
     const { taskNo, turnId } = this.turn;
     const text = encodeResult(this.key, result);
-    await tx.query(sql.finishRecordStatement(this.tables), [taskNo, turnId, this.key, text]);
+    await this.sql.finishRecord.run(tx, { taskNo, turnId, key: this.key, result: text });
   }
 }

@@ -1,22 +1,31 @@
-import type { ClusterDatabase, SqlExecutor } from '../connection/cluster-database.js';
-import type { PreparedTaskStatements } from './prepared-task-statements.js';
-import { forgetOrphanStatement, type ReceiptTables } from './receipt-statements.js';
-import { RepeatedLookups } from './repeated-lookups.js';
 import type { MessageReceipt, TaskScope } from '../../tasks/task-store.js';
+import type { ClusterDatabase } from '../connection/cluster-database.js';
+import type { SqlExecutor } from '../connection/statement.js';
+import {
+  forgetOrphanStatement,
+  type ReceiptKey,
+  type ReceiptTables,
+  rememberStatement,
+  repeatedStatement,
+} from './receipt-statements.js';
+import { RepeatedLookups } from './repeated-lookups.js';
 
 /** Which messages were accepted before. A new task's first commit brings its own receipt. */
 export class MessageReceipts {
   private readonly lookups: RepeatedLookups;
-  private readonly forget: string;
+  private readonly repeatedOne: ReturnType<typeof repeatedStatement>;
+  private readonly remembered: ReturnType<typeof rememberStatement>;
+  private readonly orphan: ReturnType<typeof forgetOrphanStatement>;
 
   constructor(
     database: ClusterDatabase,
-    private readonly prepared: PreparedTaskStatements,
     tables: ReceiptTables,
     private readonly agent: string,
   ) {
     this.lookups = new RepeatedLookups(database, tables, agent);
-    this.forget = forgetOrphanStatement(tables);
+    this.repeatedOne = database.prepared(repeatedStatement(tables));
+    this.remembered = database.prepared(rememberStatement(tables));
+    this.orphan = forgetOrphanStatement(tables);
   }
 
   /** The task of a message that was accepted before. */
@@ -25,33 +34,22 @@ export class MessageReceipts {
   }
 
   /** The same within a transaction. */
-  async repeated(
-    tx: SqlExecutor,
-    { tenant, owner }: TaskScope,
-    { messageId, fingerprint, windowMs }: MessageReceipt,
-  ): Promise<number | undefined> {
-    const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs];
-    const [row] = await tx.query<{ taskNo: string }>(this.prepared.repeated, params);
+  async repeated(tx: SqlExecutor, scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
+    const [row] = await this.repeatedOne.run(tx, { ...this.keyOf(scope, receipt), windowMs: receipt.windowMs });
     return row && Number(row.taskNo);
   }
 
   /** The message of a follow-up, under its task's lock. */
-  async remember(
-    tx: SqlExecutor,
-    { tenant, owner }: TaskScope,
-    { messageId, fingerprint, windowMs }: MessageReceipt,
-    taskNo: number,
-  ): Promise<void> {
-    const params = [tenant, owner, this.agent, messageId, fingerprint, windowMs, taskNo];
-    await tx.query(this.prepared.remember, params);
+  async remember(tx: SqlExecutor, scope: TaskScope, receipt: MessageReceipt, taskNo: number): Promise<void> {
+    await this.remembered.run(tx, { ...this.keyOf(scope, receipt), windowMs: receipt.windowMs, taskNo });
   }
 
   /** A receipt whose task was deleted. */
-  async forgetOrphan(
-    tx: SqlExecutor,
-    { tenant, owner }: TaskScope,
-    { messageId, fingerprint }: MessageReceipt,
-  ): Promise<void> {
-    await tx.query(this.forget, [tenant, owner, this.agent, messageId, fingerprint]);
+  async forgetOrphan(tx: SqlExecutor, scope: TaskScope, receipt: MessageReceipt): Promise<void> {
+    await this.orphan.run(tx, this.keyOf(scope, receipt));
+  }
+
+  private keyOf({ tenant, owner }: TaskScope, { messageId, fingerprint }: MessageReceipt): ReceiptKey {
+    return { tenant, owner, agent: this.agent, messageId, fingerprint };
   }
 }

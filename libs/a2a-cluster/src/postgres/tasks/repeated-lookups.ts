@@ -15,7 +15,7 @@ const LIMITS = { atOnce: 1, maxItems: 200 };
 /** Finds messages that were accepted before. A statement always begins after what it looks for was asked for. */
 export class RepeatedLookups {
   private readonly batcher: Batcher<Lookup, number | undefined>;
-  private readonly statement: string;
+  private readonly statement: ReturnType<typeof allRepeatedStatement>;
 
   constructor(
     private readonly database: ClusterDatabase,
@@ -37,15 +37,15 @@ export class RepeatedLookups {
   }
 
   private async look(lookups: readonly Lookup[], timeoutMs: number): Promise<Map<number, number | undefined>> {
-    const params = [
-      this.agent,
-      lookups.map(({ scope }) => scope.tenant),
-      lookups.map(({ scope }) => scope.owner),
-      lookups.map(({ receipt }) => receipt.messageId),
-      lookups.map(({ receipt }) => receipt.fingerprint),
-      lookups.map(({ receipt }) => receipt.windowMs),
-    ];
-    const rows = await this.database.query<{ at: number; taskNo: string }>(this.statement, params, timeoutMs, 'read');
+    const params = {
+      agent: this.agent,
+      tenants: lookups.map(({ scope }) => scope.tenant),
+      owners: lookups.map(({ scope }) => scope.owner),
+      messageIds: lookups.map(({ receipt }) => receipt.messageId),
+      fingerprints: lookups.map(({ receipt }) => receipt.fingerprint),
+      windowsMs: lookups.map(({ receipt }) => receipt.windowMs),
+    };
+    const rows = await this.statement.run(this.database, params, { timeoutMs, lane: 'read' });
     const found = new Map(rows.map(({ at, taskNo }) => [at - 1, Number(taskNo)]));
     return new Map(lookups.map((_lookup, at) => [at, found.get(at)]));
   }

@@ -1,18 +1,18 @@
-import type { ClusterDatabase, SqlExecutor } from '../connection/cluster-database.js';
+import type { ClusterDatabase } from '../connection/cluster-database.js';
+import type { SqlExecutor } from '../connection/statement.js';
 import { ConcurrentTaskModificationError } from '../../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../../errors/message-repeated.error.js';
-import { type CommitStatus, type FirstCommit, GroupCommit, type LaterCommit } from './group-commit.js';
-import type { LockedTasks } from './locked-tasks.js';
-import type { MessageReceipts } from './message-receipts.js';
-import type { PreparedTaskStatements } from './prepared-task-statements.js';
 import { stateSetBy, type TaskEvent } from '../../tasks/task-event.js';
 import { encodeEvent } from '../../tasks/task-event.codec.js';
-import { type CreatedRow, createdTask, madeLease, stateOfRow } from './task-rows.js';
-import { joinLines, type TaskTables } from './task-statements.js';
 import { changesHead, NO_HEAD } from '../../tasks/task-head.js';
 import { isTerminal, stateName } from '../../tasks/task-states.js';
 import type { AppendOptions, CreatedTask, CreateOptions, EventOptions, TaskScope } from '../../tasks/task-store.js';
+import { type FirstCommit, GroupCommit, type LaterCommit } from './group-commit.js';
+import type { LockedTasks } from './locked-tasks.js';
+import type { MessageReceipts } from './message-receipts.js';
+import { isLeaseOf, stateOfRow } from './task-rows.js';
+import type { TaskTables } from './task-statements.js';
 
 /** How often a task is made anew after the receipt of a deleted task, or one that ran out, stood in its way. */
 const MAX_TRIES = 3;
@@ -23,58 +23,25 @@ export class TaskCommits {
 
   constructor(
     private readonly database: ClusterDatabase,
-    private readonly prepared: PreparedTaskStatements,
     private readonly locked: LockedTasks,
     private readonly receipts: MessageReceipts,
     tables: TaskTables,
-    private readonly agent: string,
+    agent: string,
   ) {
-    this.group = new GroupCommit(
-      database,
-      tables,
-      agent,
-      (commit, timeoutMs) => this.createOne(commit, timeoutMs),
-      (commit, timeoutMs) => this.appendOne(database, commit, timeoutMs),
-    );
+    this.group = new GroupCommit(database, tables, agent);
   }
 
   /** As {@link VersionedTaskStore.create}. */
   async create(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): Promise<CreatedTask> {
-    const commit: FirstCommit = {
-      scope,
-      events: textsOf(events, options),
-      head: options.head ?? NO_HEAD,
-      options,
-      ...{ state: stateName(0), stateVersion: 0, ...lastStatus(events, 0) },
-    };
+    const commit = firstCommit(scope, events, options);
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-      const created = (await this.group.create(commit)) ?? (await this.createdBefore(scope, events, options));
-      if (created) return created;
+      const made = await this.group.create(commit, options.timeoutMs);
+      if (made) return { taskNo: made.taskNo, version: events.length, generation: made.generation };
+      const before = await this.createdBefore(scope, events, options);
+      if (before) return before;
     }
     // It is not a receipt that stands in the way, but a task that this agent cannot see: another agent's.
     throw new ConcurrentTaskModificationError(scope.taskId, 0);
-  }
-
-  private async createOne(
-    { scope, events, head, state, stateVersion, options }: FirstCommit,
-    timeoutMs: number,
-  ): Promise<CreatedTask | undefined> {
-    const { tenant, owner, taskId } = scope;
-    const { lease, receipt, push, commitId, contextId, snapshot } = options;
-    const [made] = await this.database.query<CreatedRow>(
-      this.prepared.create({
-        ...{ leased: lease !== undefined, receipted: receipt !== undefined, pushed: push !== undefined },
-      }),
-      [
-        ...[tenant, owner, taskId, this.agent, contextId, state, stateVersion],
-        ...[snapshot, joinLines(events), events.length, commitId, head],
-        ...(lease ? [lease.kind, lease.turnId, lease.holder, lease.ttlMs, lease.request, lease.context] : []),
-        ...(receipt ? [receipt.messageId, receipt.fingerprint, receipt.windowMs] : []),
-        ...(push ? [push.configId, push.config, push.wireVersion] : []),
-      ],
-      timeoutMs,
-    );
-    return made && createdTask(made, events.length);
   }
 
   /**
@@ -95,7 +62,7 @@ export class TaskCommits {
         if (!row && receipt) return void (await this.receipts.forgetOrphan(tx, scope, receipt));
         throw new ConcurrentTaskModificationError(scope.taskId, 0);
       }
-      if (lease && !madeLease(row, lease)) throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
+      if (lease && !isLeaseOf(row, lease)) throw new LeaseLostError(scope.taskId, 'another replica has claimed it');
       const generation = lease ? Number(row.leaseGeneration) : undefined;
       return { taskNo: Number(row.taskNo), version: events.length, generation };
     }, timeoutMs);
@@ -107,7 +74,7 @@ export class TaskCommits {
     events: readonly TaskEvent[],
     options: AppendOptions,
   ): Promise<number> {
-    const version = await this.group.append(laterCommit(taskNo, events, options));
+    const version = await this.group.append(laterCommit(taskNo, events, options), options.timeoutMs);
     if (version !== undefined) return version;
     return this.database.transaction(async (tx) => {
       const row = await this.locked.read(tx, taskNo);
@@ -129,23 +96,7 @@ export class TaskCommits {
     events: readonly TaskEvent[],
     options: AppendOptions,
   ): Promise<number | undefined> {
-    return this.appendOne(tx, laterCommit(taskNo, events, options));
-  }
-
-  private async appendOne(
-    executor: SqlExecutor,
-    { taskNo, events, head, state, stateVersion, options }: LaterCommit,
-    timeoutMs?: number,
-  ): Promise<number | undefined> {
-    const { expectedVersion, commitId, generation, endsTurn, snapshot } = options;
-    const fenced = generation !== undefined;
-    const statement = this.prepared.append({ fenced, endsTurn });
-    const params = [
-      ...[taskNo, expectedVersion, joinLines(events), commitId, state ?? null, stateVersion ?? null],
-      ...[snapshot ?? null, events.length, head ?? null, ...(fenced ? [generation] : [])],
-    ];
-    const [row] = await executor.query<{ version: number }>(statement, params, timeoutMs);
-    return row?.version;
+    return this.group.appendWithin(tx, laterCommit(taskNo, events, options));
   }
 }
 
@@ -156,15 +107,60 @@ function textsOf(events: readonly TaskEvent[], { texts }: EventOptions): readonl
   return texts;
 }
 
-const laterCommit = (taskNo: number, events: readonly TaskEvent[], options: AppendOptions): LaterCommit => ({
-  ...{ taskNo, events: textsOf(events, options), options },
-  // Who says nothing of it may have changed it.
-  head: options.head ?? (events.some(changesHead) ? NO_HEAD : undefined),
-  ...lastStatus(events, options.expectedVersion),
-});
+function firstCommit(scope: TaskScope, events: readonly TaskEvent[], options: CreateOptions): FirstCommit {
+  const { lease, receipt, push } = options;
+  const { state = stateName(0), stateVersion = 0 } = lastStatus(events, 0);
+  return {
+    events: textsOf(events, options),
+    windowMs: receipt?.windowMs ?? 0,
+    row: {
+      tenant: scope.tenant,
+      owner: scope.owner,
+      task_id: scope.taskId,
+      context_id: options.contextId,
+      state,
+      state_version: stateVersion,
+      snapshot: options.snapshot,
+      head: options.head,
+      count: events.length,
+      commit_id: options.commitId,
+      message_id: receipt?.messageId,
+      fingerprint: receipt?.fingerprint,
+      kind: lease?.kind,
+      turn_id: lease?.turnId,
+      holder: lease?.holder,
+      ttl: lease?.ttlMs,
+      request: lease?.request,
+      context: lease?.context,
+      config_id: push?.configId,
+      config: push?.config,
+      wire_version: push?.wireVersion,
+    },
+  };
+}
 
-/** The status that a batch leaves behind, and the version that set it. */
-function lastStatus(events: readonly TaskEvent[], before: number): CommitStatus {
+function laterCommit(taskNo: number, events: readonly TaskEvent[], options: AppendOptions): LaterCommit {
+  const { state, stateVersion } = lastStatus(events, options.expectedVersion);
+  return {
+    events: textsOf(events, options),
+    row: {
+      task_no: taskNo,
+      version: options.expectedVersion,
+      generation: options.generation,
+      ends: options.endsTurn,
+      count: events.length,
+      commit_id: options.commitId,
+      state,
+      state_version: stateVersion,
+      snapshot: options.snapshot,
+      // Who says nothing of it may have changed it.
+      head: options.head ?? (events.some(changesHead) ? NO_HEAD : undefined),
+    },
+  };
+}
+
+/** The status that a batch leaves behind, and the version that set it. Neither where it sets none. */
+function lastStatus(events: readonly TaskEvent[], before: number): { state?: string; stateVersion?: number } {
   const at = events.findLastIndex((event) => stateSetBy(event) !== undefined);
   const state = at < 0 ? undefined : stateSetBy(events[at]!);
   return state === undefined ? {} : { state: stateName(state), stateVersion: before + at + 1 };

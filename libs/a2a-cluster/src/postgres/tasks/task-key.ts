@@ -1,7 +1,12 @@
 import type { TaskScope } from '../../tasks/task-scope.js';
 
-/** The parameters of a scope in statements that begin with them. */
-export const SCOPE_FIRST: TaskScope = { tenant: '$1', owner: '$2', taskId: '$3' };
+/** A scope as parameters. */
+export const SCOPE: TaskScope = { tenant: '$tenant', owner: '$owner', taskId: '$taskId' };
+
+/** The parameters of a statement about one task of an agent. */
+export interface TaskOfAgent extends TaskScope {
+  agent: string;
+}
 
 /**
  * The row of one task, found by its id alone: tenant and owner are compared in a way that no index serves. Otherwise a

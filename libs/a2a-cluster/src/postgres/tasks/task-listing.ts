@@ -1,12 +1,13 @@
 import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk';
 import type { ClusterDatabase } from '../connection/cluster-database.js';
 import { untilAnswered } from '../connection/repeatable.js';
+import type { Statement } from '../connection/statement.js';
 import { turnOfTheLoop } from '../../async/turn-of-the-loop.js';
 import { LARGE_BYTES } from '../../tasks/json-size.js';
-import { countStatement, listStatement } from './list-statements.js';
+import { countStatement, type ListedRow, listStatement } from './list-statements.js';
 import { decodePageToken, encodePageToken } from './page-token.js';
 import { decodeTask } from '../../tasks/task-event.codec.js';
-import { storedTask, type TaskRow } from './task-rows.js';
+import { storedTask } from './task-rows.js';
 import type { TaskTables } from './task-statements.js';
 import { stateName } from '../../tasks/task-states.js';
 import type { MakeRoom, TaskScope } from '../../tasks/task-store.js';
@@ -19,46 +20,42 @@ const PAGE_BYTES = 2 * 1024 * 1024;
 /** For so long tasks are decoded before the event loop has a turn, in ms. */
 const SPELL_MS = 5;
 
-/** A task of a page: its head, or snapshot and tail, or neither where it was too much to be read at once. */
-interface ListedRow extends Omit<TaskRow, 'snapshot'> {
-  snapshot: string | null;
-  head: string | null;
-  size: number;
-  /** How many tasks there are from the page's first on, up to the limit. */
-  found: number;
-  stateSinceUs: string;
-}
-
 /** ListTasks: a caller's tasks, newest status first. */
 export class TaskListing {
-  private readonly listStatement: string;
-  private readonly countStatement: string;
+  private readonly page: ReturnType<typeof listStatement>;
+  private readonly count: ReturnType<typeof countStatement>;
 
   constructor(
     private readonly database: ClusterDatabase,
     tables: TaskTables,
     private readonly agent: string,
   ) {
-    this.listStatement = listStatement(tables);
-    this.countStatement = countStatement(tables);
+    this.page = listStatement(tables);
+    this.count = countStatement(tables);
   }
 
   async list(params: ListTasksRequest, { tenant, owner }: TaskScope, makeRoom?: MakeRoom): Promise<ListTasksResponse> {
     const pageSize = params.pageSize ?? DEFAULT_PAGE_SIZE;
     const cursor = params.pageToken ? decodePageToken(params.pageToken) : undefined;
-    const filter = [
-      ...[tenant, owner, this.agent, params.contextId || null],
-      params.status ? stateName(params.status) : null,
-      params.statusTimestampAfter ? new Date(params.statusTimestampAfter).toISOString() : null,
-    ];
-    const page = [...filter, cursor?.stateSinceUs ?? null, cursor?.taskNo ?? null, pageSize + 1];
-    const byHead = params.historyLength === 0 && !params.includeArtifacts;
+    const filter = {
+      tenant,
+      owner,
+      agent: this.agent,
+      contextId: params.contextId || undefined,
+      state: params.status ? stateName(params.status) : undefined,
+      statusAfter: params.statusTimestampAfter && new Date(params.statusTimestampAfter).toISOString(),
+    };
     const rows = (bytesAtOnce: number): Promise<ListedRow[]> =>
-      this.read<ListedRow>(this.listStatement, [...page, bytesAtOnce, PAGE_BYTES, byHead]);
-    const [first, [count]] = await Promise.all([
-      rows(LARGE_BYTES),
-      this.read<{ total: number }>(this.countStatement, filter),
-    ]);
+      this.read(this.page, {
+        ...filter,
+        cursorUs: cursor?.stateSinceUs,
+        cursorTaskNo: cursor?.taskNo,
+        limit: pageSize + 1,
+        bytesAtOnce,
+        pageBytes: PAGE_BYTES,
+        byHead: params.historyLength === 0 && !params.includeArtifacts,
+      });
+    const [first, [counted]] = await Promise.all([rows(LARGE_BYTES), this.read(this.count, filter)]);
     let shown = first.slice(0, pageSize);
     if (!shown.every(isRead)) {
       await makeRoom?.(shown.reduce((sum, { size }) => sum + size, 0));
@@ -69,13 +66,15 @@ export class TaskListing {
       tasks: await this.tasksOf(shown, params.includeArtifacts === true),
       nextPageToken: last && last.found > shown.length ? encodePageToken(last) : '',
       pageSize,
-      totalSize: count?.total ?? 0,
+      totalSize: counted?.total ?? 0,
     };
   }
 
   /** One that fails in passing is repeated. */
-  private read<R extends object>(statement: string, params: unknown[]): Promise<R[]> {
-    return untilAnswered(this.database, (timeoutMs) => this.database.query<R>(statement, params, timeoutMs, 'read'));
+  private read<P extends object, R extends object>(statement: Statement<P, R>, params: P): Promise<R[]> {
+    return untilAnswered(this.database, (timeoutMs) =>
+      statement.run(this.database, params, { timeoutMs, lane: 'read' }),
+    );
   }
 
   private async tasksOf(rows: readonly ListedRow[], includeArtifacts: boolean): Promise<Task[]> {

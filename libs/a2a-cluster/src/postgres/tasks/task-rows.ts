@@ -5,7 +5,7 @@ import { applyEvent } from '../../tasks/apply-event.js';
 import type { TaskEvent } from '../../tasks/task-event.js';
 import { decodeEvents, decodeTask } from '../../tasks/task-event.codec.js';
 import { isInterrupted, stateOf } from '../../tasks/task-states.js';
-import type { CreatedTask, FoundTask, LargeTask, StoredTask, TaskScope } from '../../tasks/task-store.js';
+import type { FoundTask, LargeTask, StoredTask, TaskScope } from '../../tasks/task-store.js';
 
 /** A task as the statements read it: snapshot and tail. bigint columns arrive as strings. */
 export interface TaskRow {
@@ -54,21 +54,11 @@ export function storedTask(row: TaskRow): StoredTask {
   return { taskNo: Number(row.taskNo), version: row.version, stateVersion: row.stateVersion, task, length };
 }
 
-/** A first commit as its statement answers it; no generation where it brought no lease. */
-export interface CreatedRow {
-  taskNo: string;
-  generation?: string | null;
-}
-
-export const createdTask = ({ taskNo, generation }: CreatedRow, version: number): CreatedTask => ({
-  ...{ taskNo: Number(taskNo), version, generation: generation ? Number(generation) : undefined },
-});
-
 /**
  * Whether the lease is the one that this request made and whose answer was lost. A claim keeps the turn, but is counted:
  * also one by the replica that held it before.
  */
-export function madeLease(row: DecisionRow, lease: LeaseRequest | undefined): boolean {
+export function isLeaseOf(row: DecisionRow, lease: LeaseRequest | undefined): boolean {
   return row.leaseTurnId === lease?.turnId && row.leaseHolder === lease?.holder && row.leaseClaims === 0;
 }
 

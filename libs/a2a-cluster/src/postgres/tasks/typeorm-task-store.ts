@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import type { ClusterDatabase, SqlExecutor } from '../connection/cluster-database.js';
+import type { ClusterDatabase } from '../connection/cluster-database.js';
+import type { SqlExecutor, Statement } from '../connection/statement.js';
 import { untilAnswered } from '../connection/repeatable.js';
 import { ConcurrentTaskModificationError } from '../../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../../errors/lease-lost.error.js';
@@ -13,27 +14,15 @@ import { expandTaskEvent } from '../../tasks/expand-task-event.js';
 import { grownBy } from '../../tasks/grown-task.js';
 import { LockedTasks } from './locked-tasks.js';
 import { MessageReceipts } from './message-receipts.js';
-import { pruneReceiptsStatement } from './receipt-statements.js';
 import { TaskCommits } from './task-commits.js';
 import { PAGE_BYTES, type TaskEvent, type VersionedTaskEvent } from '../../tasks/task-event.js';
-import { decodeEvent, decodeTaskInTurns, encodeTask, encodeTaskInTurns } from '../../tasks/task-event.codec.js';
+import { decodeTaskInTurns, encodeTask, encodeTaskInTurns } from '../../tasks/task-event.codec.js';
 import { headOf } from '../../tasks/task-head.js';
-import {
-  type FoundRow,
-  foundTask,
-  foundUpTo,
-  type FoundUpToRow,
-  isWaiting,
-  madeLease,
-  stateOfRow,
-  storedTask,
-  tailOf,
-} from './task-rows.js';
+import { foundTask, isWaiting, isLeaseOf, stateOfRow, storedTask, tailOf } from './task-rows.js';
 import type { ScopeResolver } from '../../tasks/task-scope.js';
 import { TaskListing } from './task-listing.js';
-import { pruneEventsStatement, pruneTasksStatement } from './prune-statements.js';
-import { PreparedTaskStatements } from './prepared-task-statements.js';
-import * as sql from './task-statements.js';
+import { pruneStatements } from './prune-statements.js';
+import { type OverdueTask, type TaskStatements, taskStatements, type TaskTables } from './task-statements.js';
 import { isInterrupted, isTerminal } from '../../tasks/task-states.js';
 import {
   type Admission,
@@ -54,26 +43,14 @@ import {
   type WriteOptions,
 } from '../../tasks/task-store.js';
 
-type OverdueTask = Awaited<ReturnType<VersionedTaskStore['overdue']>>[number];
-interface EventRow {
-  version: number;
-  event: string;
-  bytes: number;
-}
-interface PositionRow {
-  taskNo: string;
-  version: number;
-  ended: boolean;
-}
-type OverdueRow = TaskScope & { taskNo: string; stateVersion: number };
-
 /** No text of PostgreSQL is longer. */
 const MAX_TEXT_BYTES = 2 ** 30;
 
 /** Tasks and their event logs in the app's database. */
 export class TypeOrmTaskStore extends VersionedTaskStore {
   private readonly listing: TaskListing;
-  private readonly prepared: PreparedTaskStatements;
+  private readonly sql: TaskStatements;
+  private readonly pruning: ReturnType<typeof pruneStatements>;
   private readonly receipts: MessageReceipts;
   private readonly locked: LockedTasks;
   private readonly commits: TaskCommits;
@@ -81,45 +58,42 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
 
   constructor(
-    /** By it a lease store knows that it shares these transactions. */
     readonly database: ClusterDatabase,
-    private readonly tables: sql.TaskTables,
+    tables: TaskTables,
     private readonly agent: string,
     private readonly scopeOf: ScopeResolver,
   ) {
     super();
-    this.prepared = new PreparedTaskStatements(database, tables);
-    this.receipts = new MessageReceipts(database, this.prepared, tables, agent);
-    this.locked = new LockedTasks(this.prepared, tables, agent);
-    this.commits = new TaskCommits(database, this.prepared, this.locked, this.receipts, tables, agent);
+    this.sql = taskStatements(tables, database);
+    this.pruning = pruneStatements(tables);
+    this.receipts = new MessageReceipts(database, tables, agent);
+    this.locked = new LockedTasks(this.sql, agent);
+    this.commits = new TaskCommits(database, this.locked, this.receipts, tables, agent);
     this.listing = new TaskListing(database, tables, agent);
   }
 
   override async find({ tenant, owner, taskId }: TaskScope): Promise<FoundTask | undefined> {
-    const params = [tenant, owner, taskId, this.agent];
-    const [row] = await this.read<FoundRow>(this.prepared.find, params);
-    return row && foundTask(row);
+    const [found] = await this.read(this.sql.find, { tenant, owner, taskId, agent: this.agent });
+    return found;
   }
 
   override async findByNo(taskNo: number): Promise<FoundTask | undefined> {
-    const [row] = await this.read<FoundRow>(this.prepared.findByNo, [taskNo]);
+    const [row] = await this.read(this.sql.findByNo, { taskNo });
     return row && foundTask(row);
   }
 
   override async findUpTo(which: TaskScope | number, maxBytes: number): Promise<FoundTask | LargeTask | undefined> {
-    const bytes = Math.min(maxBytes, MAX_TEXT_BYTES);
-    const [row] =
+    const limit = Math.min(maxBytes, MAX_TEXT_BYTES);
+    const [found] =
       typeof which === 'number'
-        ? await this.read<FoundUpToRow>(this.prepared.findByNoUpTo, [which, bytes])
-        : await this.read<FoundUpToRow>(this.prepared.findUpTo, [
-            ...[which.tenant, which.owner, which.taskId, this.agent, bytes],
-          ]);
-    return row && foundUpTo(row);
+        ? await this.read(this.sql.findByNoUpTo, { taskNo: which, maxBytes: limit })
+        : await this.read(this.sql.findUpTo, { ...which, agent: this.agent, maxBytes: limit });
+    return found;
   }
 
   /** Without a tail the snapshot is the text as it stands. */
   override async readText(taskNo: number): Promise<TaskText | undefined> {
-    const [row] = await this.read<FoundRow>(this.prepared.findByNo, [taskNo]);
+    const [row] = await this.read(this.sql.findByNo, { taskNo });
     if (!row) return undefined;
     const { version, tail, snapshot } = row;
     const state = stateOfRow(row);
@@ -159,7 +133,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       racePoint('follow-up.locked');
       if (!row) return { outcome: 'unknown' };
       const taskNo = Number(row.taskNo);
-      if (madeLease(row, lease)) {
+      if (isLeaseOf(row, lease)) {
         // Our COMMIT went through, its answer was lost.
         return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
       }
@@ -189,7 +163,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       if (receipt) await this.receipts.remember(tx, scope, receipt, taskNo);
       if (push) {
         const { configId, config, wireVersion } = push;
-        await tx.query(sql.savePushStatement(this.tables), [taskNo, configId, config, wireVersion, version]);
+        await this.sql.savePush.run(tx, { taskNo, configId, config, wireVersion, version });
       }
       racePoint('follow-up.within');
       return { outcome: 'admitted', generation, stored };
@@ -210,7 +184,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
         if (!row) return { outcome: 'unknown' };
         const taskNo = Number(row.taskNo);
         if (isTerminal(stateOfRow(row))) return { outcome: 'terminal', stored: storedTask(row) };
-        if (madeLease(row, lease)) {
+        if (isLeaseOf(row, lease)) {
           return { outcome: 'admitted', generation: Number(row.leaseGeneration), stored: storedTask(row) };
         }
         if (row.leaseGeneration === null) {
@@ -219,7 +193,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
           return { outcome: 'admitted', generation, stored: storedTask(row) };
         }
         // Flagged even where it has run out: should we die now, whoever recovers it cancels instead of failing.
-        await tx.query(sql.flagCancelStatement(this.tables), [taskNo]);
+        await this.sql.flagCancel.run(tx, { taskNo });
         racePoint('cancel-flag.within');
         const abandoned = row.expired === true || row.leaseHolder === null;
         return abandoned ? { outcome: 'abandoned' } : { outcome: 'requested', taskNo, version: row.version };
@@ -265,37 +239,33 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     return ended;
   }
 
-  override async overdue(waitingForMs: number, limit: number, afterTaskNo: number): Promise<OverdueTask[]> {
-    const params = [this.agent, waitingForMs, limit, afterTaskNo];
-    const rows = await this.database.query<OverdueRow>(sql.overdueStatement(this.tables), params);
-    return rows.map(({ taskNo, stateVersion, ...scope }) => ({ taskNo: Number(taskNo), stateVersion, scope }));
+  override overdue(waitingForMs: number, limit: number, afterTaskNo: number): Promise<OverdueTask[]> {
+    return this.sql.overdue.run(this.database, { agent: this.agent, waitingForMs, limit, afterTaskNo });
   }
 
   override withoutLease(unchangedForMs: number, limit: number): Promise<TaskScope[]> {
-    return this.database.query<TaskScope>(sql.withoutLeaseStatement(this.tables), [this.agent, unchangedForMs, limit]);
+    return this.sql.withoutLease.run(this.database, { agent: this.agent, unchangedForMs, limit });
   }
 
   override pruneEvents(olderThanMs: number, limit: number): Promise<number> {
-    return this.prune(pruneEventsStatement(this.tables), olderThanMs, limit);
+    return this.prune(this.pruning.events, { olderThanMs, limit });
   }
 
   override pruneReceipts(olderThanMs: number, limit: number): Promise<number> {
-    return this.prune(pruneReceiptsStatement(this.tables), olderThanMs, limit);
+    return this.prune(this.pruning.receipts, { olderThanMs, limit });
   }
 
   override pruneTasks(olderThanMs: number, limit: number): Promise<number> {
-    return this.prune(pruneTasksStatement(this.tables), olderThanMs, limit, this.agent);
+    return this.prune(this.pruning.tasks, { olderThanMs, limit, agent: this.agent });
   }
 
-  private async prune(statement: string, ...params: unknown[]): Promise<number> {
-    const [row] = await this.database.query<{ pruned: number }>(statement, params);
+  private async prune<P extends object>(statement: Statement<P, { pruned: number }>, params: P): Promise<number> {
+    const [row] = await statement.run(this.database, params);
     return row?.pruned ?? 0;
   }
 
-  override async readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
-    const params = [taskNo, afterVersion, limit, PAGE_BYTES];
-    const rows = await this.read<EventRow>(this.prepared.readEvents, params);
-    return rows.map(({ version, event, bytes }) => ({ version, event: decodeEvent(event), bytes }));
+  override readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
+    return this.read(this.sql.readEvents, { taskNo, after: afterVersion, limit, bytes: PAGE_BYTES });
   }
 
   override async versions(taskNos: readonly number[]): Promise<Map<number, number>> {
@@ -305,12 +275,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   /** Not repeated where it fails: polls ask, which come again by themselves. */
   override async positions(taskNos: readonly number[]): Promise<Map<number, TaskPosition>> {
-    const rows = await this.database.query<PositionRow>(
-      sql.positionsStatement(this.tables),
-      [taskNos],
-      undefined,
-      'read',
-    );
+    const rows = await this.sql.positions.run(this.database, { taskNos }, { lane: 'read' });
     return new Map(rows.map(({ taskNo, version, ended }) => [Number(taskNo), { version, ended }]));
   }
 
@@ -351,8 +316,10 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   /** One that fails in passing is repeated. */
-  private read<R extends object>(statement: string, params: unknown[]): Promise<R[]> {
-    return untilAnswered(this.database, (timeoutMs) => this.database.query<R>(statement, params, timeoutMs, 'read'));
+  private read<P extends object, R extends object>(statement: Statement<P, R>, params: P): Promise<R[]> {
+    return untilAnswered(this.database, (timeoutMs) =>
+      statement.run(this.database, params, { timeoutMs, lane: 'read' }),
+    );
   }
 
   private noteSeen(context: ServerCallContext, stored: StoredTask): void {
@@ -361,10 +328,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   private async acquire(tx: SqlExecutor, taskNo: number, version: number, lease: LeaseRequest): Promise<number> {
-    const { kind, turnId, holder, ttlMs, request, context } = lease;
-    const [row] = await tx.query<{ generation: string }>(this.prepared.acquire, [
-      ...[taskNo, this.agent, kind, turnId, version, holder, ttlMs, request, context],
-    ]);
+    const [row] = await this.sql.acquire.run(tx, { ...lease, taskNo, agent: this.agent, version });
     return Number(row?.generation);
   }
 }
