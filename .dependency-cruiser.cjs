@@ -34,6 +34,8 @@ ARROWS.module = Object.keys(ARROWS);
 const FILES = {
   // Whose task it is: a name, and nothing of what tasks are.
   leases: ['tasks/task-scope.ts'],
+  // What a recovery policy is shown of an outside action: a type, and nothing that runs.
+  options: ['effects/unresolved-effects.ts'],
 };
 
 const either = (names) => `(${names.join('|')})`;

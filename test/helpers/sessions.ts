@@ -17,10 +17,7 @@ const TABLES = {
   effects: '"a2a_task_effects"',
 };
 
-const APPENDS = [
-  laterCommitsStatement(TABLES, 'wait').text,
-  laterCommitsStatement(TABLES, 'skip').text,
-] as const;
+const APPENDS = [laterCommitsStatement(TABLES, 'wait').text, laterCommitsStatement(TABLES, 'skip').text] as const;
 
 /** Statements of the library as a replica of the sample sends them, or what they begin with. */
 export const STATEMENTS = {

@@ -14,7 +14,7 @@ import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/postgres/effects/
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
-import type { LeaseTimes } from '../../libs/a2a-cluster/src/options/lease-times.js';
+import type { LeaseTimes } from '../../libs/a2a-cluster/src/options/lease.options.js';
 import { LeaseEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/lease.entity.js';
 import { ReplicaEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/replica.entity.js';
 import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/postgres/leases/typeorm-lease-store.js';
@@ -22,7 +22,7 @@ import { PushConfigEntity } from '../../libs/a2a-cluster/src/postgres/schema/ent
 import { AbandonedTaskSweeper } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
 import { AbandonedTurnRecovery, type Claim } from '../../libs/a2a-cluster/src/recovery/abandoned-turn.recovery.js';
 import type { ReExecution } from '../../libs/a2a-cluster/src/recovery/re-execution.js';
-import type { SweeperOptions } from '../../libs/a2a-cluster/src/options/sweeper-options.js';
+import type { SweeperOptions } from '../../libs/a2a-cluster/src/options/sweeper.options.js';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
 import { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/postgres/streams/typeorm-task-event-stream.js';
 import { MessageReceiptEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/message-receipt.entity.js';
@@ -34,7 +34,7 @@ import type { TaskScope } from '../../libs/a2a-cluster/src/tasks/task-store.js';
 import { TaskEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/task.entity.js';
 import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/postgres/tasks/typeorm-task-store.js';
 import { CommitLoop } from '../../libs/a2a-cluster/src/turns/commit-loop.js';
-import { defaultContextCodec } from '../../libs/a2a-cluster/src/turns/context-codec.js';
+import { defaultContextCodec } from '../../libs/a2a-cluster/src/options/context-codec.js';
 import { TurnAdmission } from '../../libs/a2a-cluster/src/turns/turn-admission.js';
 import { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.js';
 import { createTestDatabase, type TestDatabase, type TestDataSourceOptions } from '../helpers/database.js';

@@ -1,9 +1,8 @@
 import { jest } from '@jest/globals';
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
-import { PUSH_DEFAULTS } from '../../libs/a2a-cluster/src/options/options.js';
 import { PushClient } from '../../libs/a2a-cluster/src/push/push-client.js';
 import { PushDispatcher } from '../../libs/a2a-cluster/src/push/push-dispatcher.js';
-import type { PushOptions } from '../../libs/a2a-cluster/src/options/push-options.js';
+import { PUSH_DEFAULTS, type PushOptions } from '../../libs/a2a-cluster/src/options/push.options.js';
 import { PushTargetGuard } from '../../libs/a2a-cluster/src/push/push-target.guard.js';
 import { TypeOrmPushConfigStore } from '../../libs/a2a-cluster/src/postgres/push/typeorm-push-config-store.js';
 import type { PushClaimRequest } from '../../libs/a2a-cluster/src/push/push-config-store.js';

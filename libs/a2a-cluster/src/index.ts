@@ -1,5 +1,6 @@
 export { A2AClusterModule } from './module/a2a-cluster.module.js';
-export type { A2AClusterOptions, A2AClusterOptionsFactory, A2AClusterStaticOptions } from './options/options.js';
+export type { A2AClusterOptions, A2AClusterOptionsFactory } from './options/cluster.options.js';
+export type { A2AClusterStaticOptions, GuardInput } from './options/static.options.js';
 export { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from './postgres/schema/entities.js';
 export { A2A_REQUEST_HANDLER } from './module/tokens.js';
 
@@ -8,8 +9,8 @@ export { Turn } from './turns/turn.js';
 export { TurnRequestContext } from './turns/turn-request-context.js';
 export type { AnyExecutor, TurnExecutor } from './turns/executor/turn-executor.js';
 export { A2A_CONTEXT_TYPE } from './turns/executor/executor-provider.js';
-export { type ContextCodec, defaultContextCodec } from './turns/context-codec.js';
-export type { TurnOptions } from './options/turn-options.js';
+export { type ContextCodec, defaultContextCodec } from './options/context-codec.js';
+export type { TurnOptions } from './options/turn.options.js';
 
 export {
   type Admission,
@@ -30,7 +31,7 @@ export {
   VersionedTaskStore,
   type WriteOptions,
 } from './tasks/task-store.js';
-export type { RequestLimits } from './options/request-limits.js';
+export type { RequestLimits } from './options/request.options.js';
 export type { StoredLength } from './tasks/snapshot-pace.js';
 export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event.js';
 export {
@@ -42,7 +43,7 @@ export {
   type TurnKind,
 } from './leases/lease-store.js';
 export { type HeldLeaseInfo, SeparateLeaseStore } from './leases/separate-lease-store.js';
-export type { LeaseTimes } from './options/lease-times.js';
+export type { LeaseTimes } from './options/lease.options.js';
 export { TaskEventStream, type WakeupListener } from './streams/task-event-stream.js';
 
 export {
@@ -72,19 +73,18 @@ export {
   type PushProgress,
   type PushRegistration,
 } from './push/push-config-store.js';
-export type { PushOptions } from './options/push-options.js';
+export type { PushOptions } from './options/push.options.js';
 
 export { AbandonedTaskSweeper, type SweepResult } from './recovery/abandoned-task.sweeper.js';
 export { RECOVERY_METADATA_KEY, type RecoveryOutcome } from './recovery/abandoned-turn.recovery.js';
-export type { AbandonedTurn, RecoveryDecision, RecoveryPolicy } from './recovery/recovery-policy.js';
-export type { SweeperOptions } from './options/sweeper-options.js';
+export type { AbandonedTurn, RecoveryDecision, RecoveryPolicy } from './options/recovery-policy.js';
+export type { SweeperOptions } from './options/sweeper.options.js';
 
-export type { AgentCardInput } from './protocol/agent-cards.js';
-export type { GuardInput } from './transports/http/controllers.js';
+export type { AgentCardInput } from './options/card.options.js';
 export { A2AGrpcServer } from './transports/grpc/a2a-grpc.server.js';
-export type { GrpcCall, GrpcOptions, GrpcUserBuilder } from './options/grpc-options.js';
-export type { LegacyCompat } from './options/legacy-compat.js';
-export type { TransportPaths } from './options/transport-paths.js';
+export type { GrpcCall, GrpcOptions, GrpcUserBuilder } from './options/grpc.options.js';
+export type { LegacyCompat } from './options/legacy-compat.options.js';
+export type { TransportPaths } from './options/transport.options.js';
 
 export { ClusterOptionsError } from './errors/cluster-options.error.js';
 export { ConcurrentTaskModificationError } from './errors/concurrent-task-modification.error.js';

@@ -3,7 +3,7 @@ import { socketsRead, within } from '../async/late-timer.js';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { LeaseStore, RenewedLease } from './lease-store.js';
-import type { LeaseTimes } from '../options/lease-times.js';
+import type { LeaseTimes } from '../options/lease.options.js';
 import { MARGIN, RenewalPace } from './renewal-pace.js';
 
 /** What the holder of a lease is told. */

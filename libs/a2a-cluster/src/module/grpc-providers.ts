@@ -1,8 +1,9 @@
 import type { Provider } from '@nestjs/common';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
-import { A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS } from './tokens.js';
-import type { ResolvedOptions } from '../options/options.js';
-import { GRPC_SERVICES, provide, type StaticParts } from './provide.js';
+import { A2A_REQUEST_HANDLER } from './tokens.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { StaticOptions } from '../options/static.options.js';
+import { GRPC_SERVICES, provide } from './provide.js';
 import { ClusterOptionsError } from '../errors/cluster-options.error.js';
 import { A2AGrpcServer } from '../transports/grpc/a2a-grpc.server.js';
 import { grpcForm } from '../transports/grpc/grpc-form.js';
@@ -10,7 +11,7 @@ import { GrpcCallers, type IncomingCall } from '../transports/grpc/grpc-callers.
 import { loadGrpcModules } from '../transports/grpc/grpc-modules.js';
 import { boundedRequests } from '../transports/grpc/grpc-values.js';
 import { legacyContext, legacyHandler, modernContext } from '../transports/grpc/grpc-versions.js';
-import { anonymousCaller } from '../options/grpc-options.js';
+import { anonymousCaller } from '../options/grpc.options.js';
 import { GrpcServer } from '../transports/grpc/grpc.server.js';
 import { UnsentBytes } from '../transports/flow/unsent-bytes.js';
 import { RunningTurns } from '../turns/running-turns.js';
@@ -22,7 +23,7 @@ export function grpcProviders(): Provider[] {
       A2AGrpcServer,
       async (
         { grpc, streams }: ResolvedOptions,
-        { transports, guards }: StaticParts,
+        { transports, guards }: StaticOptions,
         unsent: UnsentBytes,
       ): Promise<GrpcServer | null> => {
         if (!grpc) return null;
@@ -35,7 +36,7 @@ export function grpcProviders(): Provider[] {
         }
         return new GrpcServer(await loadGrpcModules(), grpc, transports.bodyLimitBytes, streams.keepAliveMs, unsent);
       },
-      [RESOLVED_OPTIONS, STATIC_OPTIONS, UnsentBytes],
+      [ResolvedOptions, StaticOptions, UnsentBytes],
     ),
     provide(
       GRPC_SERVICES,
@@ -59,7 +60,7 @@ export function grpcProviders(): Provider[] {
           legacy.legacyGrpcService({ ...legacyParts, userBuilder }),
         );
       },
-      [A2AGrpcServer, A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, RunningTurns],
+      [A2AGrpcServer, A2A_REQUEST_HANDLER, ResolvedOptions, RunningTurns],
     ),
   ];
 }

@@ -1,18 +1,20 @@
 import type { Provider } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
-import { A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS } from './tokens.js';
-import { type ResolvedOptions } from '../options/options.js';
+import { A2A_REQUEST_HANDLER } from './tokens.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { StaticOptions } from '../options/static.options.js';
 import { grpcProviders, grpcTarget } from './grpc-providers.js';
 import { AgentCards } from '../protocol/agent-cards.js';
 import { a2aBodyParser } from '../transports/http/body-parser.js';
 import { ClusterRequestHandler } from '../protocol/cluster.request-handler.js';
 import { A2AGrpcServer } from '../transports/grpc/a2a-grpc.server.js';
 import { LargeAnswers } from '../protocol/large-answers.js';
-import { legacyBindings } from '../options/legacy-compat.js';
+import { legacyBindings } from '../protocol/legacy-bindings.js';
 import { OpenResponses } from '../transports/flow/open-responses.js';
 import { PushReceivers } from '../protocol/push-receivers.js';
 import { TaskCancellation } from '../protocol/task-cancellation.js';
 import { globalPrefix, prefixOf, TransportEndpoints } from '../transports/http/transport-endpoints.js';
+import { userFromRequest } from '../transports/http/user-builder.js';
 import { TurnAnswers } from '../protocol/turn-answers.js';
 import { UnsentBytes } from '../transports/flow/unsent-bytes.js';
 import { PushClient } from '../push/push-client.js';
@@ -27,7 +29,7 @@ import { VersionedTaskStore } from '../tasks/task-store.js';
 import { RunningTurns } from '../turns/running-turns.js';
 import { TurnAdmission } from '../turns/turn-admission.js';
 import { TurnRunner } from '../turns/turn-runner.js';
-import { provide, type StaticParts, LEASED_TASKS, BODY_PARSER } from './provide.js';
+import { provide, LEASED_TASKS, BODY_PARSER } from './provide.js';
 
 /** The request handler and the way to it. */
 export function protocolProviders(): Provider[] {
@@ -36,7 +38,7 @@ export function protocolProviders(): Provider[] {
       AgentCards,
       (
         options: ResolvedOptions,
-        { transports }: StaticParts,
+        { transports }: StaticOptions,
         config: ApplicationConfig,
         server: A2AGrpcServer | null,
       ) => {
@@ -49,7 +51,7 @@ export function protocolProviders(): Provider[] {
           legacyBindings: legacyBindings(options.legacyCompat),
         }));
       },
-      [RESOLVED_OPTIONS, STATIC_OPTIONS, ApplicationConfig, A2AGrpcServer],
+      [ResolvedOptions, StaticOptions, ApplicationConfig, A2AGrpcServer],
     ),
     provide(
       TaskCancellation,
@@ -69,9 +71,9 @@ export function protocolProviders(): Provider[] {
           recovery ? (scope) => recovery.recoverTask(scope) : undefined,
           turns.cancelTimeoutMs + streams.pollIntervalMs,
         ),
-      [LEASED_TASKS, TaskEventStream, TurnAdmission, TurnRunner, AbandonedTurnRecovery, RESOLVED_OPTIONS],
+      [LEASED_TASKS, TaskEventStream, TurnAdmission, TurnRunner, AbandonedTurnRecovery, ResolvedOptions],
     ),
-    provide(PushTargetGuard, ({ push }: ResolvedOptions) => new PushTargetGuard(push.allow), [RESOLVED_OPTIONS]),
+    provide(PushTargetGuard, ({ push }: ResolvedOptions) => new PushTargetGuard(push.allow), [ResolvedOptions]),
     provide(
       PushDispatcher,
       (
@@ -82,7 +84,7 @@ export function protocolProviders(): Provider[] {
         poller: Poller,
         { push }: ResolvedOptions,
       ) => new PushDispatcher(configs, tasks, new PushClient(guard, push.timeoutMs), push, stream, poller),
-      [PushConfigStore, VersionedTaskStore, PushTargetGuard, TaskEventStream, Poller, RESOLVED_OPTIONS],
+      [PushConfigStore, VersionedTaskStore, PushTargetGuard, TaskEventStream, Poller, ResolvedOptions],
     ),
     provide(
       PushReceivers,
@@ -93,7 +95,7 @@ export function protocolProviders(): Provider[] {
     provide(
       UnsentBytes,
       ({ streams }: ResolvedOptions) => new UnsentBytes(streams.maxUnsentBytes, streams.stallTimeoutMs),
-      [RESOLVED_OPTIONS],
+      [ResolvedOptions],
     ),
     provide(LargeAnswers, (unsent: UnsentBytes, tasks: VersionedTaskStore) => new LargeAnswers(unsent, tasks), [
       UnsentBytes,
@@ -137,7 +139,7 @@ export function protocolProviders(): Provider[] {
         TaskCancellation,
         PushReceivers,
         LargeAnswers,
-        RESOLVED_OPTIONS,
+        ResolvedOptions,
       ],
     ),
     provide(
@@ -145,16 +147,26 @@ export function protocolProviders(): Provider[] {
       (
         handler: ClusterRequestHandler,
         { userBuilder, legacyCompat }: ResolvedOptions,
-        { transports }: StaticParts,
+        { transports }: StaticOptions,
         running: RunningTurns,
         responses: OpenResponses,
         config: ApplicationConfig,
         unsent: UnsentBytes,
-      ) => new TransportEndpoints(handler, userBuilder, transports, running, responses, config, legacyCompat, unsent),
+      ) =>
+        new TransportEndpoints(
+          handler,
+          userBuilder ?? userFromRequest,
+          transports,
+          running,
+          responses,
+          config,
+          legacyCompat,
+          unsent,
+        ),
       [
         A2A_REQUEST_HANDLER,
-        RESOLVED_OPTIONS,
-        STATIC_OPTIONS,
+        ResolvedOptions,
+        StaticOptions,
         RunningTurns,
         OpenResponses,
         ApplicationConfig,
@@ -166,7 +178,7 @@ export function protocolProviders(): Provider[] {
       BODY_PARSER,
       (
         host: HttpAdapterHost,
-        { transports }: StaticParts,
+        { transports }: StaticOptions,
         config: ApplicationConfig,
         { legacyCompat, requests }: ResolvedOptions,
       ) => {
@@ -179,7 +191,7 @@ export function protocolProviders(): Provider[] {
         });
         return transports;
       },
-      [HttpAdapterHost, STATIC_OPTIONS, ApplicationConfig, RESOLVED_OPTIONS],
+      [HttpAdapterHost, StaticOptions, ApplicationConfig, ResolvedOptions],
     ),
   ];
 }

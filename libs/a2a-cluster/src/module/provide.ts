@@ -1,15 +1,4 @@
 import type { FactoryProvider, InjectionToken, Provider } from '@nestjs/common';
-import type { GuardInput } from '../transports/http/controllers.js';
-import type { TransportPaths } from '../options/transport-paths.js';
-
-/** A static part of the options, resolved. */
-export interface StaticParts {
-  agentId: string;
-  dataSource: string | undefined;
-  transports: TransportPaths;
-  guards: readonly GuardInput[];
-  executor: InjectionToken;
-}
 
 /** Below this no statement is given up on: a busy machine is not a dead one. */
 export const MIN_STATEMENT_TIMEOUT_MS = 2_000;

@@ -3,20 +3,14 @@ import { HttpAdapterHost } from '@nestjs/core';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import type { AgentExecutor } from '@a2a-js/sdk/server';
 import type { DataSource } from 'typeorm';
-import { A2A_CLUSTER_OPTIONS, A2A_REQUEST_HANDLER, RESOLVED_OPTIONS, STATIC_OPTIONS } from './tokens.js';
+import { A2A_CLUSTER_OPTIONS, A2A_REQUEST_HANDLER } from './tokens.js';
 import { A2AClusterLifecycle, type LifecycleParts } from './lifecycle.js';
-import {
-  type A2AClusterOptions,
-  type A2AClusterStaticOptions,
-  type ResolvedOptions,
-  resolveOptions,
-} from '../options/options.js';
+import { type A2AClusterOptions, ResolvedOptions, resolveOptions } from '../options/cluster.options.js';
+import { type A2AClusterStaticOptions, resolveStatic, StaticOptions } from '../options/static.options.js';
 import { requireUsable } from './schema-check.js';
-import { resolveTransports } from '../options/transport-options.js';
 import { ClusterDatabase, type DatabaseLimits, SERVER_MARGIN_MS } from '../postgres/connection/cluster-database.js';
 import { DatabaseAccess } from '../postgres/connection/database-access.js';
 import { EffectStore } from '../effects/effect-store.js';
-import { ClusterOptionsError } from '../errors/cluster-options.error.js';
 import { Heartbeat } from '../leases/heartbeat.js';
 import { LeaseStore } from '../leases/lease-store.js';
 import { A2AGrpcServer } from '../transports/grpc/a2a-grpc.server.js';
@@ -34,7 +28,7 @@ import { VersionedTaskStore } from '../tasks/task-store.js';
 import { ExecutorProvider } from '../turns/executor/executor-provider.js';
 import { LeaseWatch } from '../turns/lease-watch.js';
 import { TurnRunner } from '../turns/turn-runner.js';
-import { BODY_PARSER, GRPC_SERVICES, MIN_STATEMENT_TIMEOUT_MS, provide, type StaticParts } from './provide.js';
+import { BODY_PARSER, GRPC_SERVICES, MIN_STATEMENT_TIMEOUT_MS, provide } from './provide.js';
 import { protocolProviders } from './protocol-providers.js';
 import { recoveryProviders } from './recovery-providers.js';
 import { storeProviders } from './store-providers.js';
@@ -42,7 +36,7 @@ import { turnProviders } from './turn-providers.js';
 
 /** The dynamic module: what is in `extras` decides its shape, all else is decided when the options are there. */
 export function clusterModule(definition: DynamicModule, extras: A2AClusterStaticOptions): DynamicModule {
-  const parts = staticParts(extras);
+  const parts = resolveStatic(extras);
   const stores = [LeaseStore, VersionedTaskStore, TaskEventStream, EffectStore, PushConfigStore];
   return {
     ...definition,
@@ -51,7 +45,7 @@ export function clusterModule(definition: DynamicModule, extras: A2AClusterStati
     controllers: transportControllers(parts.transports, parts.guards),
     providers: [
       ...(definition.providers ?? []),
-      { provide: STATIC_OPTIONS, useValue: parts },
+      { provide: StaticOptions, useValue: parts },
       ...(typeof extras.executor === 'function' ? [extras.executor as Type<AgentExecutor>] : []),
       ...providers(parts),
       ...(extras.extraProviders ?? []),
@@ -60,32 +54,18 @@ export function clusterModule(definition: DynamicModule, extras: A2AClusterStati
   };
 }
 
-function staticParts({ executor, agentId, dataSource, transports, guards }: A2AClusterStaticOptions): StaticParts {
-  if (!executor) {
-    throw ClusterOptionsError.rule('executor', executor, 'name the class of the agent executor, or its token');
-  }
-  if (agentId === '') throw ClusterOptionsError.rule('agentId', agentId, 'it must not be empty');
-  return {
-    agentId: agentId ?? 'default',
-    dataSource: dataSource === 'default' ? undefined : dataSource,
-    transports: resolveTransports(transports),
-    guards: guards ?? [],
-    executor,
-  };
-}
-
-function providers({ dataSource }: StaticParts): Provider[] {
+function providers({ dataSource }: StaticOptions): Provider[] {
   return [
     provide(
-      RESOLVED_OPTIONS,
-      (given: A2AClusterOptions, { transports }: StaticParts) => resolveOptions(given, transports),
-      [A2A_CLUSTER_OPTIONS, STATIC_OPTIONS],
+      ResolvedOptions,
+      (given: A2AClusterOptions, { transports }: StaticOptions) => resolveOptions(given, transports),
+      [A2A_CLUSTER_OPTIONS, StaticOptions],
     ),
     provide(
       DatabaseAccess,
-      (options: ResolvedOptions, parts: StaticParts, found: DataSource | undefined) =>
+      (options: ResolvedOptions, parts: StaticOptions, found: DataSource | undefined) =>
         new DatabaseAccess(() => new ClusterDatabase(requireUsable(found, parts.dataSource), databaseLimits(options))),
-      [RESOLVED_OPTIONS, STATIC_OPTIONS, { token: getDataSourceToken(dataSource), optional: true }],
+      [ResolvedOptions, StaticOptions, { token: getDataSourceToken(dataSource), optional: true }],
     ),
     ...storeProviders(),
     ...turnProviders(),
@@ -95,7 +75,7 @@ function providers({ dataSource }: StaticParts): Provider[] {
       provide: A2AClusterLifecycle,
       useFactory: (
         database: DatabaseAccess,
-        { transports }: StaticParts,
+        { transports }: StaticOptions,
         { legacyCompat }: ResolvedOptions,
         ...rest: unknown[]
       ) =>
@@ -103,7 +83,7 @@ function providers({ dataSource }: StaticParts): Provider[] {
           ...{ database, transports, legacyCompat },
           ...zip(LIFECYCLE_PARTS, rest),
         }),
-      inject: [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS, ...Object.values(LIFECYCLE_PARTS), ...BESIDE],
+      inject: [DatabaseAccess, StaticOptions, ResolvedOptions, ...Object.values(LIFECYCLE_PARTS), ...BESIDE],
     },
   ];
 }

@@ -1,7 +1,8 @@
 import type { Provider } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './tokens.js';
-import { DEFAULT_SWEEP_MS, type ResolvedOptions } from '../options/options.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { StaticOptions } from '../options/static.options.js';
+import { DEFAULT_SWEEP_MS } from '../options/sweeper.options.js';
 import type { EffectStore } from '../effects/effect-store.js';
 import { ClusterOptionsError } from '../errors/cluster-options.error.js';
 import { Heartbeat } from '../leases/heartbeat.js';
@@ -17,7 +18,7 @@ import { scopeResolver } from '../tasks/task-scope.js';
 import { VersionedTaskStore } from '../tasks/task-store.js';
 import { TurnAdmission } from '../turns/turn-admission.js';
 import { TurnRunner } from '../turns/turn-runner.js';
-import { LEASED_EFFECTS, LEASED_TASKS, provide, type StaticParts } from './provide.js';
+import { LEASED_EFFECTS, LEASED_TASKS, provide } from './provide.js';
 
 /** What ends the turns of replicas that died; nothing where leases are off. */
 export function recoveryProviders(): Provider[] {
@@ -33,7 +34,7 @@ export function recoveryProviders(): Provider[] {
         admission: TurnAdmission,
         runner: TurnRunner,
         { sweeper, contextCodec, ownerResolver, requests }: ResolvedOptions,
-        { agentId }: StaticParts,
+        { agentId }: StaticOptions,
       ) => {
         if (!heartbeat || !sweeper) return null;
         const scopeOf = scopeResolver(ownerResolver);
@@ -46,14 +47,14 @@ export function recoveryProviders(): Provider[] {
       },
       [
         ...[LEASED_TASKS, LeaseStore, LEASED_EFFECTS, TaskEventStream, Heartbeat],
-        ...[TurnAdmission, TurnRunner, RESOLVED_OPTIONS, STATIC_OPTIONS],
+        ...[TurnAdmission, TurnRunner, ResolvedOptions, StaticOptions],
       ],
     ),
     provide(
       AbandonedTaskSweeper,
       (recovery: AbandonedTurnRecovery | null, { sweeper }: ResolvedOptions) =>
         recovery && sweeper ? new AbandonedTaskSweeper(recovery, sweeper) : null,
-      [AbandonedTurnRecovery, RESOLVED_OPTIONS],
+      [AbandonedTurnRecovery, ResolvedOptions],
     ),
     provide(
       InterruptedTaskTimeout,
@@ -61,13 +62,13 @@ export function recoveryProviders(): Provider[] {
         interruptedTaskTimeoutMs === undefined
           ? null
           : new InterruptedTaskTimeout(tasks, stream, interruptedTaskTimeoutMs),
-      [LEASED_TASKS, TaskEventStream, RESOLVED_OPTIONS],
+      [LEASED_TASKS, TaskEventStream, ResolvedOptions],
     ),
     provide(
       UnleasedTasksLook,
-      (tasks: VersionedTaskStore, { agentId }: StaticParts, { leases }: ResolvedOptions) =>
+      (tasks: VersionedTaskStore, { agentId }: StaticOptions, { leases }: ResolvedOptions) =>
         leases ? new UnleasedTasksLook(tasks, agentId, leases.ttlMs) : null,
-      [LEASED_TASKS, STATIC_OPTIONS, RESOLVED_OPTIONS],
+      [LEASED_TASKS, StaticOptions, ResolvedOptions],
     ),
     provide(
       SweepTrigger,
@@ -87,7 +88,7 @@ export function recoveryProviders(): Provider[] {
         }
         return new SweepTrigger(sweepers, registry, options.sweeper ? options.sweeper.intervalMs : DEFAULT_SWEEP_MS);
       },
-      [AbandonedTaskSweeper, InterruptedTaskTimeout, RESOLVED_OPTIONS, { token: SchedulerRegistry, optional: true }],
+      [AbandonedTaskSweeper, InterruptedTaskTimeout, ResolvedOptions, { token: SchedulerRegistry, optional: true }],
     ),
   ];
 }

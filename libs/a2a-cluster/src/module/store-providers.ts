@@ -1,6 +1,6 @@
 import type { Provider } from '@nestjs/common';
-import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './tokens.js';
-import { type ResolvedOptions } from '../options/options.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { StaticOptions } from '../options/static.options.js';
 import { ClusterDatabase } from '../postgres/connection/cluster-database.js';
 import { DatabaseAccess } from '../postgres/connection/database-access.js';
 import { newReplicaId } from '../leases/replica-id.js';
@@ -34,7 +34,7 @@ import { VersionedTaskStore } from '../tasks/task-store.js';
 import { TaskEventEntity } from '../postgres/schema/entities/task-event.entity.js';
 import { TaskEntity } from '../postgres/schema/entities/task.entity.js';
 import { TypeOrmTaskStore } from '../postgres/tasks/typeorm-task-store.js';
-import { provide, type StaticParts, LEASED_EFFECTS, LEASED_TASKS, MIN_STATEMENT_TIMEOUT_MS } from './provide.js';
+import { provide, LEASED_EFFECTS, LEASED_TASKS, MIN_STATEMENT_TIMEOUT_MS } from './provide.js';
 
 /** For how long the row of a replica is kept that has left no lease: a day to look at it. */
 const REPLICAS_KEPT_MS = 24 * 3_600_000;
@@ -53,24 +53,24 @@ export function storeProviders(): Provider[] {
   return [
     provide(
       LeaseStore,
-      (database: DatabaseAccess, { agentId }: StaticParts) =>
+      (database: DatabaseAccess, { agentId }: StaticOptions) =>
         new TypeOrmLeaseStore(database.require(), tables(database.require()), agentId),
-      [DatabaseAccess, STATIC_OPTIONS],
+      [DatabaseAccess, StaticOptions],
     ),
     provide(
       VersionedTaskStore,
-      (database: DatabaseAccess, { agentId }: StaticParts, { ownerResolver }: ResolvedOptions) =>
+      (database: DatabaseAccess, { agentId }: StaticOptions, { ownerResolver }: ResolvedOptions) =>
         new TypeOrmTaskStore(database.require(), tables(database.require()), agentId, scopeResolver(ownerResolver)),
-      [DatabaseAccess, STATIC_OPTIONS, RESOLVED_OPTIONS],
+      [DatabaseAccess, StaticOptions, ResolvedOptions],
     ),
-    provide(LEASED_TASKS, leasedTasks, [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS]),
+    provide(LEASED_TASKS, leasedTasks, [VersionedTaskStore, LeaseStore, ResolvedOptions]),
     provide(
       PushConfigStore,
-      (tasks: VersionedTaskStore, { agentId }: StaticParts) =>
+      (tasks: VersionedTaskStore, { agentId }: StaticOptions) =>
         tasks instanceof TypeOrmTaskStore
           ? new TypeOrmPushConfigStore(tasks.database, tables(tasks.database), agentId)
           : new NoPushConfigStore(),
-      [VersionedTaskStore, STATIC_OPTIONS],
+      [VersionedTaskStore, StaticOptions],
     ),
     provide(
       EffectStore,
@@ -84,7 +84,7 @@ export function storeProviders(): Provider[] {
       LEASED_EFFECTS,
       (effects: EffectStore, leases: LeaseStore, options: ResolvedOptions) =>
         !options.leases || checksLeases(effects, leases) ? effects : new OrderedEffectStore(effects, leases),
-      [EffectStore, LeaseStore, RESOLVED_OPTIONS],
+      [EffectStore, LeaseStore, ResolvedOptions],
     ),
     provide(
       TurnTransactions,
@@ -94,9 +94,9 @@ export function storeProviders(): Provider[] {
           ? new FencedTransactions(tasks.database, tables(tasks.database))
           : null;
       },
-      [VersionedTaskStore, LeaseStore, RESOLVED_OPTIONS],
+      [VersionedTaskStore, LeaseStore, ResolvedOptions],
     ),
-    provide(Poller, ({ streams }: ResolvedOptions) => new Poller(streams.pollIntervalMs), [RESOLVED_OPTIONS]),
+    provide(Poller, ({ streams }: ResolvedOptions) => new Poller(streams.pollIntervalMs), [ResolvedOptions]),
     provide(
       TaskEventStream,
       (database: DatabaseAccess, tasks: VersionedTaskStore, poller: Poller, { streams }: ResolvedOptions) =>
@@ -105,7 +105,7 @@ export function storeProviders(): Provider[] {
           timeoutMs: Math.max(MIN_STATEMENT_TIMEOUT_MS, streams.pollIntervalMs),
           tasksTable: tables(database.require()).tasks,
         }),
-      [DatabaseAccess, VersionedTaskStore, Poller, RESOLVED_OPTIONS],
+      [DatabaseAccess, VersionedTaskStore, Poller, ResolvedOptions],
     ),
     provide(
       Retention,
@@ -122,13 +122,13 @@ export function storeProviders(): Provider[] {
           receiptsMs: turns.messageIdWindowMs,
           replicasMs: REPLICAS_KEPT_MS,
         }),
-      [VersionedTaskStore, EffectStore, LeaseStore, Poller, RESOLVED_OPTIONS],
+      [VersionedTaskStore, EffectStore, LeaseStore, Poller, ResolvedOptions],
     ),
     provide(
       Heartbeat,
       (leases: LeaseStore, options: ResolvedOptions) =>
         options.leases ? new Heartbeat(leases, newReplicaId(), options.leases) : null,
-      [LeaseStore, RESOLVED_OPTIONS],
+      [LeaseStore, ResolvedOptions],
     ),
   ];
 }

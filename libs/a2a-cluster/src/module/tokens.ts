@@ -3,9 +3,3 @@ export const A2A_REQUEST_HANDLER = Symbol('A2A_REQUEST_HANDLER');
 
 /** @internal The options as they were given. */
 export const A2A_CLUSTER_OPTIONS = Symbol('A2A_CLUSTER_OPTIONS');
-
-/** @internal The options with every default in place. */
-export const RESOLVED_OPTIONS = Symbol('A2A_CLUSTER_RESOLVED_OPTIONS');
-
-/** @internal The options that were fixed when the module was made. */
-export const STATIC_OPTIONS = Symbol('A2A_CLUSTER_STATIC_OPTIONS');

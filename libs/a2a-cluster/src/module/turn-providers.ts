@@ -1,7 +1,8 @@
 import type { Provider } from '@nestjs/common';
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
-import { RESOLVED_OPTIONS, STATIC_OPTIONS } from './tokens.js';
-import { type ResolvedOptions } from '../options/options.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { RETRIED_WITHOUT_LEASES_MS } from '../options/lease.options.js';
+import { StaticOptions } from '../options/static.options.js';
 import type { EffectStore } from '../effects/effect-store.js';
 import { TurnTransactions } from '../effects/turn-transactions.js';
 import { Heartbeat } from '../leases/heartbeat.js';
@@ -18,18 +19,13 @@ import { TurnAdmission } from '../turns/turn-admission.js';
 import { TurnConclusion } from '../turns/turn-conclusion.js';
 import { TurnFenceInterceptor } from '../turns/executor/turn-fence.interceptor.js';
 import { TurnRunner } from '../turns/turn-runner.js';
-import { provide, type StaticParts, LEASED_EFFECTS, LEASED_TASKS } from './provide.js';
-
-/** For how long writes of turns are tried again where no lease bounds it, in ms: as long as the default lease lasts. */
-const UNLEASED_RETRY_MS = 120_000;
+import { provide, LEASED_EFFECTS, LEASED_TASKS } from './provide.js';
 
 /** What admits, runs and ends turns. */
 export function turnProviders(): Provider[] {
   return [
     RunningTurns,
-    provide(OpenResponses, ({ streams }: ResolvedOptions) => new OpenResponses(streams.keepAliveMs), [
-      RESOLVED_OPTIONS,
-    ]),
+    provide(OpenResponses, ({ streams }: ResolvedOptions) => new OpenResponses(streams.keepAliveMs), [ResolvedOptions]),
     provide(
       TurnAdmission,
       (
@@ -38,27 +34,27 @@ export function turnProviders(): Provider[] {
         heartbeat: Heartbeat | null,
         { contextCodec }: ResolvedOptions,
       ) => new TurnAdmission(tasks, stream, heartbeat ?? undefined, contextCodec),
-      [LEASED_TASKS, TaskEventStream, Heartbeat, RESOLVED_OPTIONS],
+      [LEASED_TASKS, TaskEventStream, Heartbeat, ResolvedOptions],
     ),
     provide(
       TurnConclusion,
       (stream: TaskEventStream, leases: LeaseStore, effects: EffectStore, { turns, sweeper }: ResolvedOptions) =>
         new TurnConclusion(stream, leases, effects, turns, sweeper !== false && sweeper.policy !== 'fail'),
-      [TaskEventStream, LeaseStore, LEASED_EFFECTS, RESOLVED_OPTIONS],
+      [TaskEventStream, LeaseStore, LEASED_EFFECTS, ResolvedOptions],
     ),
     provide(
       ExecutorProvider,
       (
         modules: ModulesContainer,
-        parts: StaticParts,
+        parts: StaticOptions,
         { globalEnhancers }: ResolvedOptions,
         config: ApplicationConfig,
       ) => {
         // Several instances of the library's module in one app are told apart by what each was made with.
-        const home = [...modules.values()].find((module) => module.providers.get(STATIC_OPTIONS)?.instance === parts);
+        const home = [...modules.values()].find((module) => module.providers.get(StaticOptions)?.instance === parts);
         return new ExecutorProvider(home!, modules, parts.executor, globalEnhancers ? config : undefined);
       },
-      [ModulesContainer, STATIC_OPTIONS, RESOLVED_OPTIONS, ApplicationConfig],
+      [ModulesContainer, StaticOptions, ResolvedOptions, ApplicationConfig],
     ),
     provide(
       TurnRunner,
@@ -76,13 +72,13 @@ export function turnProviders(): Provider[] {
         return new TurnRunner(invoker, running, turns, {
           effects,
           transactions: transactions ?? undefined,
-          retryMs: times ? times.ttlMs : UNLEASED_RETRY_MS,
+          retryMs: times ? times.ttlMs : RETRIED_WITHOUT_LEASES_MS,
           handOver: (generation) => leases.handOver(generation, 0),
         });
       },
       [
         ...[ExecutorProvider, TurnAdmission, TurnConclusion, RunningTurns],
-        ...[LeaseStore, LEASED_EFFECTS, TurnTransactions, RESOLVED_OPTIONS],
+        ...[LeaseStore, LEASED_EFFECTS, TurnTransactions, ResolvedOptions],
       ],
     ),
     provide(

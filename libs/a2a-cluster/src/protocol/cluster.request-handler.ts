@@ -51,7 +51,7 @@ import type { TurnExecution } from '../turns/turn-execution.js';
 import { receiptOf } from '../turns/message-fingerprint.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
 import type { AgentCards } from './agent-cards.js';
-import type { RequestLimits } from '../options/request-limits.js';
+import type { RequestLimits } from '../options/request.options.js';
 import {
   checkListTasks,
   checkScope,

@@ -11,7 +11,7 @@ import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { PushAnswer, PushClient, PushRequest } from './push-client.js';
 import type { ClaimedPush, PushConfigStore, PushProgress } from './push-config-store.js';
 import { needsTask, pushNotification } from './push-notification.js';
-import type { PushOptions } from '../options/push-options.js';
+import type { PushOptions } from '../options/push.options.js';
 
 const PAGE_EVENTS = 100;
 

@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import { detailOf } from '../errors/described.js';
 import type { AbandonedTurnRecovery, Claim, RecoveryOutcome } from './abandoned-turn.recovery.js';
 import type { RecoverySlot } from './recovery-slots.js';
-import type { SweeperOptions } from '../options/sweeper-options.js';
+import type { SweeperOptions } from '../options/sweeper.options.js';
 
 /** What one sweep did. */
 export interface SweepResult extends Record<RecoveryOutcome, number> {

@@ -18,9 +18,10 @@ import { isInterrupted, isTerminal } from '../tasks/task-states.js';
 import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { canceled, failed } from '../turns/status-events.js';
 import { type ReExecution, RequestNotRestoredError } from './re-execution.js';
-import { type AbandonedTurn, askPolicy, type RecoveryDecision, refusalOf } from './recovery-policy.js';
+import { askPolicy, refusalOf } from './recovery-policy.js';
 import { type RecoverySlot, RecoverySlots } from './recovery-slots.js';
-import type { SweeperOptions } from '../options/sweeper-options.js';
+import type { AbandonedTurn, RecoveryDecision } from '../options/recovery-policy.js';
+import type { SweeperOptions } from '../options/sweeper.options.js';
 
 /** Key of the recovery's facts in the metadata of the status message that it writes. */
 export const RECOVERY_METADATA_KEY = 'a2a-cluster/recovery';

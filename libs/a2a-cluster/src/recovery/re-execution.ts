@@ -10,11 +10,11 @@ import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import { ArtifactRestart, artifactsBefore } from '../tasks/artifact-restart.js';
 import { referenceTasks } from '../tasks/reference-tasks.js';
-import type { RequestLimits } from '../options/request-limits.js';
+import type { RequestLimits } from '../options/request.options.js';
 import type { TaskEvent } from '../tasks/task-event.js';
 import type { ScopeResolver } from '../tasks/task-scope.js';
 import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
-import type { ContextCodec } from '../turns/context-codec.js';
+import type { ContextCodec } from '../options/context-codec.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
 

@@ -11,7 +11,7 @@ import { isTerminal, stateName } from '../tasks/task-states.js';
 import type { Admission, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
 import { CommitLoop } from './commit-loop.js';
 import type { Committed } from './commit-target.js';
-import type { ContextCodec } from './context-codec.js';
+import type { ContextCodec } from '../options/context-codec.js';
 import type { Admitted, TurnExecution } from './turn-execution.js';
 
 /** How often a follow-up looks whether the turn before it has let go, in ms. */

@@ -13,7 +13,7 @@ import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { isInterrupted } from '../tasks/task-states.js';
 import { canceled, failed, statusEvent, statusWithMessage } from './status-events.js';
 import type { TurnExecution } from './turn-execution.js';
-import type { TurnOptions } from '../options/turn-options.js';
+import type { TurnOptions } from '../options/turn.options.js';
 
 /** How the executor came back. */
 export type ExecutionOutcome = { kind: 'returned' } | { kind: 'threw'; error: unknown };

@@ -16,7 +16,7 @@ import { FencedEventBus } from './fenced-event-bus.js';
 import type { RunningTurns } from './running-turns.js';
 import { canceled } from './status-events.js';
 import { type Admitted, type RunnerServices, TurnExecution, type TurnSubject } from './turn-execution.js';
-import type { TurnOptions } from '../options/turn-options.js';
+import type { TurnOptions } from '../options/turn.options.js';
 import { TurnRequestContext } from './turn-request-context.js';
 import { unlessAborted } from '../async/unless-aborted.js';
 

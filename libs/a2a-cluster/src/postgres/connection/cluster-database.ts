@@ -11,6 +11,7 @@ import { clientsOf, ConnectionPool, type Lent, type OpenClients, optionsOf, type
 import type { Lane } from './connection-queue.js';
 import { connectionTrouble, storeError, verdictOn } from './database-errors.js';
 import { DedicatedConnection, destroySocket } from './dedicated-connection.js';
+import { DEFAULT_CONNECTIONS } from '../../options/database.options.js';
 import { boundedBy } from '../../async/late-timer.js';
 import { PreparedStatements } from './prepared-statements.js';
 import { localLimits } from './session.js';
@@ -30,9 +31,6 @@ export interface DatabaseLimits {
   /** How many connections the library opens at most, beside the app's pool. Default: 10. */
   maxConnections?: number | undefined;
 }
-
-/** pg-pool's own default. */
-export const DEFAULT_CONNECTIONS = 10;
 
 /** The server ends a statement so much later than the client gives it up, in ms: the client's answer then comes first. */
 export const SERVER_MARGIN_MS = 1_000;

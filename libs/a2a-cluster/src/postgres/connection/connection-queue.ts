@@ -17,9 +17,6 @@ const LANES = ['renewal', 'control', 'turn', 'read'] as const satisfies readonly
 /** How many connections a lane and those below it leave to the ones above. */
 const LEFT_FREE: Readonly<Record<Lane, number>> = { renewal: 0, control: 1, turn: 2, read: 3 };
 
-/** Below this the lanes would have nothing to leave to each other. */
-export const LEAST_CONNECTIONS = 4;
-
 /** So many calls of a lane may wait; a further one is refused at once, since it would only wait for its time-out. */
 const MAX_WAITING = 2_000;
 

@@ -5,7 +5,7 @@ import { detailOf } from '../../errors/described.js';
 import { ReplicaDrainingError } from '../../errors/replica-draining.error.js';
 import type { RunningTurns } from '../../turns/running-turns.js';
 import { isHarmless, MAX_DEPTH } from '../parsed-json.js';
-import type { GrpcCall, GrpcUserBuilder } from '../../options/grpc-options.js';
+import type { GrpcCall, GrpcUserBuilder } from '../../options/grpc.options.js';
 import { GRPC_STATUS, GrpcStatusError } from '../../errors/grpc-status.error.js';
 import { isOversized } from './grpc-values.js';
 

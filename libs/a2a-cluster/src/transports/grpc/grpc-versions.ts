@@ -4,7 +4,7 @@ import {
   defaultServerCallContextBuilder,
   type ServerCallContextBuilder,
 } from '@a2a-js/sdk/server';
-import { isLegacyVersion } from '../../options/legacy-compat.js';
+import { isLegacyVersion } from '../legacy/legacy-version.js';
 import { withoutPatch } from '../requested-version.js';
 
 /** The context of a call to the service of version 1.0. */

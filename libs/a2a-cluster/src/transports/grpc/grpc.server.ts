@@ -13,7 +13,7 @@ import type { UnsentBytes } from '../flow/unsent-bytes.js';
 import { A2AGrpcServer } from './a2a-grpc.server.js';
 import { GrpcCallReader } from './grpc-call.reader.js';
 import type { GrpcModules } from './grpc-modules.js';
-import type { GrpcOptions } from '../../options/grpc-options.js';
+import type { GrpcOptions } from '../../options/grpc.options.js';
 import { http2StreamOf } from './http2-stream-of-call.js';
 
 /** Listens from the app's bootstrap to its shutdown. */

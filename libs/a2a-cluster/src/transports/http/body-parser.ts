@@ -3,10 +3,11 @@ import { A2A_CONTENT_TYPE } from '@a2a-js/sdk';
 import { A2A_ERROR_CODE, RequestMalformedError } from '@a2a-js/sdk/errors';
 import express, { type Request, type RequestHandler, type Response } from 'express';
 import { hasMoreValues } from './json-values.js';
-import { speaksLegacy } from '../../options/legacy-compat.js';
+import { speaksLegacy } from '../legacy/legacy-version.js';
 import { isHarmless, MAX_DEPTH } from '../parsed-json.js';
 import { type AnswerForm, answerRestError } from './rest-errors.js';
-import { transportAt, type TransportName, type TransportPaths } from '../../options/transport-paths.js';
+import type { TransportPaths } from '../../options/transport.options.js';
+import { transportAt, type TransportName } from './transport-paths.js';
 
 /** JSON that is no request all the same. */
 class UnfitBodyError extends Error {}

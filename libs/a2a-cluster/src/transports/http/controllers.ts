@@ -1,11 +1,8 @@
 import { All, Controller, Inject, Next, Req, Res, type Type, UseGuards, VERSION_NEUTRAL } from '@nestjs/common';
-import type { CanActivate } from '@nestjs/common';
 import type { NextFunction, Request, Response } from 'express';
 import { TransportEndpoints } from './transport-endpoints.js';
-import type { TransportPaths } from '../../options/transport-paths.js';
-
-/** A guard of the app's for the library's controllers. */
-export type GuardInput = CanActivate | Type<CanActivate>;
+import type { GuardInput } from '../../options/static.options.js';
+import type { TransportPaths } from '../../options/transport.options.js';
 
 /**
  * Controllers for the transports that are on, so that guards, middleware and `req.user` work as everywhere in Nest.

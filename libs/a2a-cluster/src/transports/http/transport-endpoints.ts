@@ -6,13 +6,15 @@ import type { RunningTurns } from '../../turns/running-turns.js';
 import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
 import { HttpResponseReader, JSON_FORM } from './http-response.reader.js';
-import { type LegacyCompat, speaksLegacy } from '../../options/legacy-compat.js';
+import type { LegacyCompat } from '../../options/legacy-compat.options.js';
+import { speaksLegacy } from '../legacy/legacy-version.js';
 import { soundParams } from '../legacy/legacy-params.js';
 import type { OpenResponses } from '../flow/open-responses.js';
 import { normalizeRequestedVersion } from '../requested-version.js';
 import { withReader } from '../flow/response-flow.js';
 import { answeredOddMediaType, answerInNamedMediaType } from './rest-media-type.js';
-import { below, normalizedPath, type TransportName, type TransportPaths } from '../../options/transport-paths.js';
+import { normalizedPath, type TransportPaths } from '../../options/transport.options.js';
+import { below, type TransportName } from './transport-paths.js';
 import type { UnsentBytes } from '../flow/unsent-bytes.js';
 import { blamingTheRequest, notingCalls, notingErrors } from './undecodable.js';
 

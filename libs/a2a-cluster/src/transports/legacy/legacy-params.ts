@@ -10,7 +10,7 @@ import {
 } from '@a2a-js/sdk';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { beforeCalls } from '../http/call-hooks.js';
-import { isLegacyVersion } from '../../options/legacy-compat.js';
+import { isLegacyVersion } from './legacy-version.js';
 import { MALFORMED } from '../http/undecodable.js';
 
 interface Codec {

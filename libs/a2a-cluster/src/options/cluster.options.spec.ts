@@ -1,10 +1,9 @@
 import { resolveUserScope } from '@a2a-js/sdk/server';
-import { type A2AClusterOptions, resolveOptions } from './options.js';
-import { resolveTransports } from './transport-options.js';
+import { type A2AClusterOptions, resolveOptions } from './cluster.options.js';
+import { resolveTransports } from './transport.options.js';
 import { ClusterOptionsError } from '../errors/cluster-options.error.js';
-import { anonymousCaller } from './grpc-options.js';
-import { userFromRequest } from '../transports/http/user-builder.js';
-import { defaultContextCodec } from '../turns/context-codec.js';
+import { anonymousCaller } from './grpc.options.js';
+import { defaultContextCodec } from './context-codec.js';
 
 const required: A2AClusterOptions = {
   agentCard: { name: 'agent', description: '', version: '1' },
@@ -27,11 +26,18 @@ describe('Options', () => {
       ...required,
       leases: { heartbeatIntervalMs: 30_000, ttlMs: 120_000 },
       sweeper: {
-        ...{ intervalMs: 30_000, batchSize: 100, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4 },
+        intervalMs: 30_000,
+        batchSize: 100,
+        policy: 'fail',
+        maxAttempts: 3,
+        maxConcurrentRecoveries: 4,
         backoffMs: 1_000,
       },
       streams: {
-        ...{ pollIntervalMs: 1_000, notify: true, retentionMs: 3_600_000, keepAliveMs: 15_000 },
+        pollIntervalMs: 1_000,
+        notify: true,
+        retentionMs: 3_600_000,
+        keepAliveMs: 15_000,
         maxUnsentBytes: 67_108_864,
         stallTimeoutMs: 60_000,
       },
@@ -52,11 +58,14 @@ describe('Options', () => {
       retention: { effectsMs: 604_800_000, tasksMs: Infinity },
       database: { maxConnections: 10 },
       push: {
-        ...{ allow: [], timeoutMs: 10_000, maxAttempts: 10, backoffMs: 1_000, maxConcurrentDeliveries: 256 },
+        allow: [],
+        timeoutMs: 10_000,
+        maxAttempts: 10,
+        backoffMs: 1_000,
+        maxConcurrentDeliveries: 256,
       },
       grpc: false,
       legacyCompat: { jsonRpc: false, rest: false, grpc: false },
-      userBuilder: userFromRequest,
       ownerResolver: resolveUserScope,
       contextCodec: defaultContextCodec,
       validateInputModes: false,
@@ -93,7 +102,10 @@ describe('Options', () => {
 
   test('gRPC needs no more than a port', () => {
     expect(resolveOptions({ ...required, grpc: { port: 0, host: undefined as never } }).grpc).toEqual({
-      ...{ port: 0, host: '0.0.0.0', userBuilder: anonymousCaller, channelOptions: {} },
+      port: 0,
+      host: '0.0.0.0',
+      userBuilder: anonymousCaller,
+      channelOptions: {},
     });
   });
 
@@ -102,10 +114,14 @@ describe('Options', () => {
       resolveOptions({ ...required, ...options }, transports).legacyCompat;
     expect(compatOf({ legacyCompat: true })).toEqual({ jsonRpc: true, rest: true, grpc: false });
     expect(compatOf({ legacyCompat: true, grpc: { port: 0 } }, resolveTransports({ rest: false }))).toEqual({
-      ...{ jsonRpc: true, rest: false, grpc: true },
+      jsonRpc: true,
+      rest: false,
+      grpc: true,
     });
     expect(compatOf({ legacyCompat: { rest: true, jsonRpc: undefined as never } })).toEqual({
-      ...{ jsonRpc: false, rest: true, grpc: false },
+      jsonRpc: false,
+      rest: true,
+      grpc: false,
     });
   });
 
@@ -131,15 +147,16 @@ describe('Options', () => {
   });
 
   const durations = [
-    ...['leases.ttlMs', 'leases.heartbeatIntervalMs', 'sweeper.intervalMs', 'streams.pollIntervalMs'],
-    ...[
-      'streams.retentionMs',
-      'streams.keepAliveMs',
-      'turns.maxTurnDurationMs',
-      'turns.cancelTimeoutMs',
-      'interruptedTaskTimeoutMs',
-      'streams.stallTimeoutMs',
-    ],
+    'leases.ttlMs',
+    'leases.heartbeatIntervalMs',
+    'sweeper.intervalMs',
+    'streams.pollIntervalMs',
+    'streams.retentionMs',
+    'streams.keepAliveMs',
+    'streams.stallTimeoutMs',
+    'turns.maxTurnDurationMs',
+    'turns.cancelTimeoutMs',
+    'interruptedTaskTimeoutMs',
   ];
   const wholes = [
     'sweeper.batchSize',
@@ -154,16 +171,16 @@ describe('Options', () => {
   const orZero = ['turns.drainTimeoutMs', 'turns.messageIdWindowMs'];
   const wrong: [string, unknown][] = [
     ...[...durations, ...wholes].map((option): [string, unknown] => [option, 0]),
-    ...[...durations, ...wholes, ...orZero].flatMap((option): [string, unknown][] => [
-      ...[-1, 1.5, NaN, '1000', null, [], {}].map((value): [string, unknown] => [option, value]),
-    ]),
+    ...[...durations, ...wholes, ...orZero].flatMap((option) =>
+      [-1, 1.5, NaN, '1000', null, [], {}].map((value): [string, unknown] => [option, value]),
+    ),
     ...[...durations, ...orZero].map((option): [string, unknown] => [option, 2 ** 31]),
     ...[...durations, ...orZero]
       .filter((option) => !['turns.maxTurnDurationMs', 'streams.retentionMs', 'streams.keepAliveMs'].includes(option))
       .map((option): [string, unknown] => [option, Infinity]),
-    ...['retention.effectsMs', 'retention.tasksMs'].flatMap((option): [string, unknown][] => [
-      ...[0, -1, 1.5, NaN, '1000', null, 1e15].map((value): [string, unknown] => [option, value]),
-    ]),
+    ...['retention.effectsMs', 'retention.tasksMs'].flatMap((option) =>
+      [0, -1, 1.5, NaN, '1000', null, 1e15].map((value): [string, unknown] => [option, value]),
+    ),
     ['retention.effectsMs', 86_399_999],
     ['retention.tasksMs', 3_599_999],
     ['leases.ttlMs', 120_000n],
@@ -260,7 +277,8 @@ describe('Options', () => {
   test('refuse gRPC beside interfaces that do not name it', () => {
     const interfaceOf = (protocolBinding: string) => ({ url: '', protocolBinding, protocolVersion: '1.0', tenant: '' });
     const withInterfaces = (...bindings: string[]): A2AClusterOptions => ({
-      ...{ grpc: { port: 0 }, agentCard: { ...required.agentCard, supportedInterfaces: bindings.map(interfaceOf) } },
+      grpc: { port: 0 },
+      agentCard: { ...required.agentCard, supportedInterfaces: bindings.map(interfaceOf) },
     });
     const error = refusalOf(() => resolveOptions(withInterfaces('JSONRPC')));
     expect(error.option).toBe('agentCard.supportedInterfaces');
@@ -272,28 +290,6 @@ describe('Options', () => {
     expect(refusalOf(() => resolveOptions(undefined as never)).option).toBe('agentCard');
   });
 });
-
-describe('ClusterOptionsError', () => {
-  test.each<[unknown, string]>([
-    [Symbol('AGENT'), 'Symbol(AGENT)'],
-    [class Agent {}, 'Agent'],
-    ['AGENT', '"AGENT"'],
-    [undefined, 'undefined'],
-    [NaN, 'NaN'],
-    [5n, '5'],
-    [cyclic(), ''],
-  ])('shows %p in its message', (value, shown) => {
-    expect(ClusterOptionsError.rule('executor', value, 'it is wrong').message).toContain(
-      `A2AClusterModule option executor is ${shown}`,
-    );
-  });
-});
-
-function cyclic(): object {
-  const value: { self?: object } = {};
-  value.self = value;
-  return value;
-}
 
 function resolveNested(option: string, value: unknown): unknown {
   const [group, name] = option.split('.') as [string, string | undefined];

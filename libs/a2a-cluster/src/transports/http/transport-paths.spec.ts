@@ -1,17 +1,4 @@
-import { below, normalizedPath } from './transport-paths.js';
-
-describe('normalizedPath', () => {
-  test.each([
-    ['', ''],
-    ['/', ''],
-    ['//', ''],
-    ['a2a', '/a2a'],
-    ['/a2a/', '/a2a'],
-    ['//a2a/rest//', '/a2a/rest'],
-  ])('of %p is %p', (path, expected) => {
-    expect(normalizedPath(path)).toBe(expected);
-  });
-});
+import { below } from './transport-paths.js';
 
 describe('below', () => {
   test.each<[string, string, string, string | undefined]>([

@@ -1,21 +1,7 @@
-/** The transports that take requests. */
+import type { TransportPaths } from '../../options/transport.options.js';
+
+/** The transports that take requests over HTTP. */
 export type TransportName = 'jsonRpc' | 'rest';
-
-/** Where each transport is served, below the app's global prefix; `false`: not at all. */
-export interface TransportPaths {
-  jsonRpc: string | false;
-  rest: string | false;
-  /** Served at the root, outside of the global prefix and of guards: clients look for it there. */
-  agentCard: string | false;
-  /** Largest request body in bytes. Nest's own parser stops at 100 kB. */
-  bodyLimitBytes: number;
-}
-
-/** A path with one slash in front and none at the end; '' stays ''. */
-export const normalizedPath = (path: string): string => {
-  const trimmed = path.replace(/^\/+|\/+$/g, '');
-  return trimmed ? `/${trimmed}` : '';
-};
 
 /** The part of a URL below a mounted path, as Express gives it to a mounted handler. Undefined where it is elsewhere. */
 export function below(url: string, prefix: string, path: string): string | undefined {

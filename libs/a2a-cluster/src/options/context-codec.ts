@@ -1,13 +1,18 @@
 import { ServerCallContext, UnauthenticatedUser, type User } from '@a2a-js/sdk/server';
 
 /**
- * Puts the caller of a turn into the lease and takes it out again, on whatever replica recovers it. Replace it (option
- * `contextCodec`) where your executor needs more of the call context than the default keeps.
+ * Writes the caller of a turn into its lease, and reads it there on the replica that runs the turn again. Give your own
+ * (option `contextCodec`) if your executor needs more of the call context than the default keeps.
  */
 export interface ContextCodec {
-  /** JSON of what `decode` needs. Never put secrets in it that the database must not hold. */
+  /**
+   * The text that `decode` needs. It is stored in the database, so leave out secrets that the database must not hold.
+   */
   encode(context: ServerCallContext): string;
-  /** The call context again. Throw if it cannot be rebuilt: the task then ends rather than run as somebody else. */
+  /**
+   * The call context again. Throw if it cannot be rebuilt: the task then ends FAILED, and does not run as somebody
+   * else.
+   */
   decode(text: string): ServerCallContext;
 }
 
