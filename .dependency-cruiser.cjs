@@ -5,7 +5,7 @@ const LIBRARY = '^libs/a2a-cluster/src/';
 const SPEC = '[.]spec[.]ts$';
 
 /**
- * What each folder of the library may import, besides itself: docs/architecture.md, "The house". Imports point one way;
+ * What each folder of the library may import, besides itself: docs/internals/architecture.md, "The house". Imports point one way;
  * types count like values. Only the root files see everything, and nothing but them sees `testing`.
  */
 const ARROWS = {

@@ -5,10 +5,10 @@ import { BOUND_HEAD, type BenchResult, boundRows, MEASURE_HEAD, measureRows, pan
 import { markdownTable } from './table.js';
 import { WORKLOADS } from './workloads/index.js';
 
-const DOCUMENT = 'docs/performance.md';
-const CHART = 'docs/performance.svg';
+const DOCUMENT = 'docs/internals/performance.md';
+const CHART = 'docs/internals/performance.svg';
 
-/** Brings the tables and the chart of docs/performance.md up to what was measured. */
+/** Brings the tables and the chart of docs/internals/performance.md up to what was measured. */
 export async function updateDocs({ machine, workloads }: BenchResult): Promise<void> {
   const { cores, processor, memoryGiB, node, postgres } = machine;
   const titles = workloads.map(({ name, title }) => `- **${name}** ${title}`).join('\n');

@@ -112,7 +112,7 @@ function auditText(row: AuditRow, events: readonly { version: number; event: obj
   return `audit ${seq} tx ${txid} ${source} ${op} ${JSON.stringify(what)}`;
 }
 
-/** One row of the table in docs/reliability.md. */
+/** One row of the table in docs/internals/reliability.md. */
 export function summaryRow(summary: RunSummary): string {
   const { seed, replicas, seconds, faults, tasks, violations } = summary;
   return `| ${seed} | ${replicas} | ${seconds} s | ${sum(faults)}: ${inWords(faults)} | ${sum(tasks)}: ${inWords(tasks)} | ${violations} |\n`;
