@@ -5,8 +5,8 @@ const LIBRARY = '^libs/a2a-cluster/src/';
 const SPEC = '[.]spec[.]ts$';
 
 /**
- * What each room of the library may import, besides itself: docs/architecture.md, "The house". Imports point one way; types
- * count like values. Only `module` and the index see everything, and nothing but them sees `testing`.
+ * What each room of the library may import, besides itself: docs/internals/architecture.md, "The house". Imports point one
+ * way, and types count like values. Only `module` and the index see everything. Nothing but them sees `testing`.
  */
 const LEAVES = ['async', 'errors', 'race-points'];
 const ARROWS = {

@@ -59,7 +59,7 @@ const asked = <P extends object>(statement: Statement<P>, params: P): Asked => [
 /** A parameter in the text of an EXECUTE. */
 function literalOf(param: unknown): string {
   if (param === null) return 'NULL';
-  if (!Array.isArray(param)) return `'${String(param as string | number)}'`;
+  if (!Array.isArray(param)) return `'${param as string}'`;
   return `'{${param.map((item) => (item === null || item === undefined ? 'NULL' : `"${String(item)}"`)).join()}}'`;
 }
 

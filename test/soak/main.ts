@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, scheduleOf } from './faults/schedule.js';
 import { type ChaosOptions, readOptions, USAGE } from './options.js';
-import { appendRow, inWords, sum, violationReport } from './report.js';
+import { appendSummary, inWords, sum, violationReport } from './report.js';
 import { run } from './run.js';
 
 const undos: (() => Promise<unknown> | void)[] = [];
@@ -41,7 +41,7 @@ async function main(options: ChaosOptions): Promise<number> {
   say(`tasks: ${sum(summary.tasks)} (${inWords(summary.tasks)})`);
   say(`scenarios: ${sum(summary.scenarios)} (${inWords(summary.scenarios)})`);
   say(`checked: ${inWords(summary.checked)}`);
-  await appendRow(options, summary);
+  await appendSummary(options, summary);
   if (violations.length > 0) {
     keeps = true;
     say('');
