@@ -147,7 +147,17 @@ export const releaseStatement = ({ pushConfigs }: PushTables): Statement<ClaimKe
    WHERE task_no = $taskNo AND config_id = $configId AND claimed_until = split_part($claim, ' ', 1)::timestamptz`);
 
 /** The statements of one set of tables. */
-export const pushStatements = (tables: PushTables) => ({
+export interface PushStatements {
+  save: ReturnType<typeof saveStatement>;
+  list: ReturnType<typeof listStatement>;
+  find: ReturnType<typeof findStatement>;
+  delete: ReturnType<typeof deleteStatement>;
+  claim: ReturnType<typeof claimStatement>;
+  progress: ReturnType<typeof progressStatement>;
+  release: ReturnType<typeof releaseStatement>;
+}
+
+export const pushStatements = (tables: PushTables): PushStatements => ({
   save: saveStatement(tables),
   list: listStatement(tables),
   find: findStatement(tables),

@@ -3,7 +3,7 @@ import type { ClusterDatabase } from '../connection/cluster-database.js';
 import { untilAnswered } from '../connection/repeatable.js';
 import type { Statement } from '../connection/statement.js';
 import { encodeConfig } from '../../push/push-config.codec.js';
-import { pushStatements, type PushTables } from './push-config-statements.js';
+import { type PushStatements, pushStatements, type PushTables } from './push-config-statements.js';
 import {
   type ClaimedPush,
   type PushConfigPage,
@@ -15,7 +15,7 @@ import {
 
 /** Receivers in the app's database, beside its tasks. */
 export class TypeOrmPushConfigStore extends PushConfigStore {
-  private readonly sql: ReturnType<typeof pushStatements>;
+  private readonly sql: PushStatements;
 
   constructor(
     private readonly database: ClusterDatabase,
