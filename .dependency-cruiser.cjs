@@ -27,6 +27,7 @@ ARROWS['transports/flow'] = ['tasks', ...LEAVES];
 ARROWS.protocol = ['recovery', 'transports/flow', ...ARROWS.recovery];
 ARROWS.transports = ['protocol', ...ARROWS.protocol];
 ARROWS.postgres = ['retention', 'effects', 'push', 'streams', 'tasks', 'leases', 'options', ...LEAVES];
+ARROWS.stores = ['effects', 'push', 'streams', 'tasks', 'leases', ...LEAVES];
 ARROWS.testing = Object.keys(ARROWS);
 ARROWS.module = Object.keys(ARROWS);
 

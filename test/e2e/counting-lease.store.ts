@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { InjectDataSource } from '@nestjs/typeorm';
-import { type ClaimedLease, LeaseStore, type RenewedLease } from 'nestjs-a2a-cluster';
+import { type ClaimedLease, LeaseStore, type RenewedLease } from 'nestjs-a2a-cluster/stores';
 import type { DataSource } from 'typeorm';
 
 /** A lease store of a user's own, on the task store's own table, that counts what it is asked. */

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { ListTasksRequest, TaskState } from '@a2a-js/sdk';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import type { Logger } from 'typeorm';
 import { errorOf, getTask, send, subscribe } from '../helpers/client.js';
 import { RawGrpcClient } from '../helpers/grpc-client.js';

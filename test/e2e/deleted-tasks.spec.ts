@@ -1,5 +1,6 @@
 import { TaskState } from '@a2a-js/sdk';
-import { LeaseLostError, LeaseStore, type Turn, TurnAbortedError, VersionedTaskStore } from 'nestjs-a2a-cluster';
+import { LeaseLostError, type Turn, TurnAbortedError } from 'nestjs-a2a-cluster';
+import { LeaseStore, VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
 import { InMemoryLeaseStore } from '../../libs/a2a-cluster/src/testing/index.js';
 import { cancel, errorName, errorOf, getTask, send } from '../helpers/client.js';

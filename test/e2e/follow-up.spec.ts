@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Task, TaskState } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { errorName, errorOf, getTask, send, sendForMessage, stream } from '../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually } from '../helpers/wait.js';

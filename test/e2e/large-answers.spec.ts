@@ -4,7 +4,7 @@ import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
 import type { ServiceError } from '@grpc/grpc-js';
 import { jest } from '@jest/globals';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { UnsentBytes } from '../../libs/a2a-cluster/src/transports/flow/unsent-bytes.js';
 import { onCleanUp } from '../helpers/clean-up.js';
 import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../helpers/client.js';

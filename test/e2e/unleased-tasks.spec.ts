@@ -1,5 +1,5 @@
 import { jest } from '@jest/globals';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { cancel, send } from '../helpers/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../helpers/wait.js';

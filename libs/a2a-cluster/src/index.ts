@@ -12,49 +12,9 @@ export { A2A_CONTEXT_TYPE } from './turns/executor/executor-provider.js';
 export { type ContextCodec, defaultContextCodec } from './options/context-codec.js';
 export type { TurnOptions } from './options/turn.options.js';
 
-export {
-  type Admission,
-  type AdmitOptions,
-  type AppendOptions,
-  type CancelRequest,
-  type CreatedTask,
-  type CreateOptions,
-  type FoundTask,
-  type LargeTask,
-  type MakeRoom,
-  type MessageReceipt,
-  type PushReceiver,
-  type StoredTask,
-  type TaskPosition,
-  type TaskScope,
-  type TaskText,
-  VersionedTaskStore,
-  type WriteOptions,
-} from './tasks/task-store.js';
 export type { RequestLimits } from './options/request.options.js';
-export type { StoredLength } from './tasks/snapshot-pace.js';
-export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event.js';
-export {
-  type ClaimedLease,
-  type ClaimRequest,
-  type LeaseRequest,
-  LeaseStore,
-  type RenewedLease,
-  type TurnKind,
-} from './leases/lease-store.js';
-export { type HeldLeaseInfo, SeparateLeaseStore } from './leases/separate-lease-store.js';
 export type { LeaseTimes } from './options/lease.options.js';
-export { TaskEventStream, type WakeupListener } from './streams/task-event-stream.js';
 
-export {
-  type Dispatch,
-  type EffectRequest,
-  EffectStore,
-  type EffectTurn,
-  type RecordedEffect,
-  type ReplayContract,
-  type Settlement,
-} from './effects/effect-store.js';
 export type {
   DispatchedEffect,
   EffectCall,
@@ -65,14 +25,6 @@ export type {
 export type { TransactionOptions, TransactionWork } from './effects/turn-transactions.js';
 export { EFFECTS_METADATA_KEY, type UnresolvedEffect } from './effects/unresolved-effects.js';
 
-export {
-  type ClaimedPush,
-  type PushClaimRequest,
-  type PushConfigPage,
-  PushConfigStore,
-  type PushProgress,
-  type PushRegistration,
-} from './push/push-config-store.js';
 export type { PushOptions } from './options/push.options.js';
 
 export { AbandonedTaskSweeper, type SweepResult } from './recovery/abandoned-task.sweeper.js';
@@ -87,7 +39,6 @@ export type { LegacyCompat } from './options/legacy-compat.options.js';
 export type { TransportPaths } from './options/transport.options.js';
 
 export { ClusterOptionsError } from './errors/cluster-options.error.js';
-export { ConcurrentTaskModificationError } from './errors/concurrent-task-modification.error.js';
 export { DatabaseClosedError } from './errors/database-closed.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
 export { DatabaseOverloadedError } from './errors/database-overloaded.error.js';
@@ -96,9 +47,7 @@ export { CommitOutcomeUnknownError } from './errors/commit-outcome-unknown.error
 export { EffectNotPerformedError } from './errors/effect-not-performed.error.js';
 export { EffectResultError } from './errors/effect-result.error.js';
 export { EffectUnresolvedError } from './errors/effect-unresolved.error.js';
-export { EventLogGapError } from './errors/event-log-gap.error.js';
 export { LeaseLostError } from './errors/lease-lost.error.js';
-export { MessageRepeatedError } from './errors/message-repeated.error.js';
 export { type BlockingSession, MigrationBlockedError } from './errors/migration-blocked.error.js';
 export { NoCurrentTurnError } from './errors/no-current-turn.error.js';
 export { ReplicaDrainingError } from './errors/replica-draining.error.js';
