@@ -11,7 +11,7 @@ import { turnOfTheLoop } from '../../async/turn-of-the-loop.js';
 import { racePoint } from '../../race-points/race-points.js';
 import { applyEvent } from '../../tasks/apply-event.js';
 import { expandTaskEvent } from '../../tasks/expand-task-event.js';
-import { grownBy } from '../../tasks/grown-task.js';
+import { withEvent } from '../../tasks/task-with-event.js';
 import { LockedTasks } from './locked-tasks.js';
 import { MessageReceipts } from './message-receipts.js';
 import { TaskCommits } from './task-commits.js';
@@ -155,7 +155,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       if (!isInterrupted(state)) return { outcome: 'busy', waiting: false };
       const userMessage = { ...message, contextId: row.contextId, taskId: scope.taskId };
       const event: TaskEvent = { kind: 'userMessage', userMessage };
-      const { stored, stores } = grownBy(storedTask(row), event);
+      const { stored, stores } = withEvent(storedTask(row), event);
       const append = { expectedVersion: row.version, commitId: turnId, endsTurn: false, ...stores };
       const version = await this.commits.appendWithin(tx, taskNo, [event], append);
       if (version === undefined) throw new ConcurrentTaskModificationError(scope.taskId, row.version);

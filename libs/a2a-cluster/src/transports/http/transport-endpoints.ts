@@ -8,7 +8,7 @@ import { answerDraining, sendsMessage } from './draining.js';
 import { HttpResponseReader, JSON_FORM } from './http-response.reader.js';
 import type { LegacyCompat } from '../../options/legacy-compat.options.js';
 import { speaksLegacy } from '../legacy/legacy-version.js';
-import { soundParams } from '../legacy/legacy-params.js';
+import { recodeLegacyParams } from '../legacy/legacy-params.js';
 import type { OpenResponses } from '../flow/open-responses.js';
 import { normalizeRequestedVersion } from '../requested-version.js';
 import { withReader } from '../flow/response-flow.js';
@@ -16,7 +16,7 @@ import { answeredOddMediaType, answerInNamedMediaType } from './rest-media-type.
 import { normalizedPath, type TransportPaths } from '../../options/transport.options.js';
 import { below, type TransportName } from './transport-paths.js';
 import type { UnsentBytes } from '../flow/unsent-bytes.js';
-import { blamingTheRequest, notingCalls, notingErrors } from './undecodable.js';
+import { answerUndecodableAsMalformed, notingCalls, notingErrors } from './undecodable.js';
 
 /** Hands HTTP exchanges from the controllers to the SDK's transports. */
 export class TransportEndpoints {
@@ -33,7 +33,7 @@ export class TransportEndpoints {
     private readonly unsent: UnsentBytes,
   ) {
     const options = {
-      requestHandler: notingCalls(soundParams(requestHandler)),
+      requestHandler: notingCalls(recodeLegacyParams(requestHandler)),
       userBuilder: notingErrors(userBuilder),
     };
     this.handlers = {
@@ -61,7 +61,7 @@ export class TransportEndpoints {
         req.url = url;
         next(error);
       });
-    withReader(reader, () => blamingTheRequest(form, res, handOver));
+    withReader(reader, () => answerUndecodableAsMalformed(form, res, handOver));
   }
 }
 

@@ -26,7 +26,7 @@ export const MALFORMED = new RequestMalformedError('The request cannot be read: 
  * Runs the SDK's transport. Its codecs throw on some values that are not of their type, and it takes any such error for
  * the server's: as long as nothing has reached the request handler, it is the request that is malformed.
  */
-export function blamingTheRequest<T>(form: AnswerForm, res: Response, run: () => T): T {
+export function answerUndecodableAsMalformed<T>(form: AnswerForm, res: Response, run: () => T): T {
   const exchange: Exchange = { decoded: false };
   const json = res.json.bind(res);
   res.json = (body) => {

@@ -34,14 +34,14 @@ const CODECS: Partial<Record<keyof A2ARequestHandler, Codec>> = {
  * The request handler as calls of version 0.3 may reach it: the SDK translates them without looking at types, so what
  * they bring is put through the codecs that calls of 1.0 come by.
  */
-export const soundParams = (handler: A2ARequestHandler): A2ARequestHandler =>
+export const recodeLegacyParams = (handler: A2ARequestHandler): A2ARequestHandler =>
   beforeCalls(handler, (name, args) => {
     const [params, context] = args as [unknown, ServerCallContext | undefined];
     const codec = CODECS[name];
-    return codec && context && isLegacyVersion(context.requestedVersion) ? [sound(codec, params), context] : args;
+    return codec && context && isLegacyVersion(context.requestedVersion) ? [recoded(codec, params), context] : args;
   });
 
-function sound(codec: Codec, params: unknown): unknown {
+function recoded(codec: Codec, params: unknown): unknown {
   try {
     return codec.fromJSON(codec.toJSON(params as never));
   } catch {

@@ -8,7 +8,7 @@ import type { AppendOptions, StoredTask } from './task-store.js';
  * A task with one more event, and what is stored of it: a snapshot too where the log has outgrown the last one. The task
  * given is consumed.
  */
-export function grownBy(
+export function withEvent(
   before: StoredTask,
   event: TaskEvent,
 ): { stored: StoredTask; stores: Pick<AppendOptions, 'texts' | 'snapshot'> } {
