@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from 'nestjs-a2a-cluster';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
-import { type EmbeddedDatabase, startEmbeddedDatabase } from '../../apps/sample/src/demo/embedded-database.js';
+import { type EmbeddedDatabase, startEmbeddedDatabase } from '../../tools/harness/embedded-database.js';
 
 /** Connections of every contender's pool: the drivers' own default. */
 export const POOL_SIZE = 10;

@@ -33,7 +33,7 @@ const POSTGRES_FLAGS = ['max_connections=300', 'fsync=off', 'listen_addresses=12
  * - `A2A_TEST_DATABASE_URL`: the server; given from outside, that server is used and none is started
  * - `A2A_TEST_RUN_ID`: part of the name of every database of this run
  * - `A2A_TEST_RUN_DIR`: the directory; replica processes are listed in its `pids/`
- * - `A2A_TEST_REPLICA`: the built sample in one file, if it has been built
+ * - `A2A_TEST_REPLICA`: the built replica in one file, if it has been built
  */
 export default async function globalSetup(globalConfig: { rootDir: string }): Promise<void> {
   const runId = randomBytes(4).toString('hex');
@@ -61,7 +61,7 @@ async function provideDatabase(runDir: string): Promise<void> {
 }
 
 async function bundleReplica(rootDir: string, runDir: string): Promise<void> {
-  if (!existsSync(join(rootDir, 'apps/sample/dist/main.js'))) return;
+  if (!existsSync(join(rootDir, 'dist/tools/replica/main.js'))) return;
   const output = join(runDir, 'replica.mjs');
   await promisify(execFile)(process.execPath, [join(rootDir, 'test/helpers/bundle-replica.mjs'), output], {
     env: { ...process.env, NODE_OPTIONS: '' },

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { builtTool } from '../../tools/harness/built-tool.js';
 import { onCleanUp } from './clean-up.js';
 import { within } from './wait.js';
 
-const ENTRY = fileURLToPath(new URL('../../apps/sample/dist/main.js', import.meta.url));
+const ENTRY = builtTool('replica/main.js');
 
 /** What a replica left behind that was not to start. */
 export interface RefusedBoot {
@@ -12,7 +12,7 @@ export interface RefusedBoot {
   stderr: string;
 }
 
-/** Runs a replica of the sample with this environment, and no other, until it ends by itself. */
+/** Runs a replica with this environment, and no other, until it ends by itself. */
 export async function refusedBoot(env: Record<string, string>, timeoutMs = 60_000): Promise<RefusedBoot> {
   const { PATH = '' } = process.env;
   const child = spawn(process.execPath, [ENTRY], { env: { PATH, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });

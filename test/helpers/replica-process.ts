@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { onCleanUp } from './clean-up.js';
-import { inheritedEnvironment, SAMPLE_ENTRY } from './sample.js';
+import { inheritedEnvironment, REPLICA_PROGRAM } from './replica-program.js';
 import { Deferred, eventually, within } from './wait.js';
 
 const ATTEMPTS = 3;
@@ -74,8 +74,8 @@ export class ReplicaProcess {
 
   /** Starts a replica that may well refuse to start, and returns at once: then see `exited` and `output`. */
   static spawn(name: string, env: ReplicaEnvironment): ReplicaProcess {
-    if (!existsSync(SAMPLE_ENTRY)) throw new Error(`${SAMPLE_ENTRY} is missing: run npm run build`);
-    const child = spawn(process.execPath, [SAMPLE_ENTRY], {
+    if (!existsSync(REPLICA_PROGRAM)) throw new Error(`${REPLICA_PROGRAM} is missing: run npm run build`);
+    const child = spawn(process.execPath, [REPLICA_PROGRAM], {
       env: { ...inheritedEnvironment(), PORT: '0', REPLICA: name, ...asStrings(env) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -168,7 +168,7 @@ function listForSweep(pid: number | undefined): () => void {
   const runDir = process.env.A2A_TEST_RUN_DIR;
   if (!runDir || pid === undefined) return () => undefined;
   const listed = join(runDir, 'pids', String(pid));
-  writeFileSync(listed, SAMPLE_ENTRY);
+  writeFileSync(listed, REPLICA_PROGRAM);
   return () => rmSync(listed, { force: true });
 }
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { inheritedEnvironment, SAMPLE_ENTRY } from '../../helpers/sample.js';
+import { inheritedEnvironment, REPLICA_PROGRAM } from '../../helpers/replica-program.js';
 import type { Recorder } from '../recorder.js';
 import { TIMES } from '../times.js';
 import type { FromReplica, ToReplica } from './replica.preload.js';
@@ -131,7 +131,7 @@ export class Replica {
   /** Whether the process came to serve. */
   private async spawn(): Promise<boolean> {
     const { name, agent, policy, env } = this.settings;
-    const child = spawn(process.execPath, ['--import', PRELOAD, SAMPLE_ENTRY], {
+    const child = spawn(process.execPath, ['--import', PRELOAD, REPLICA_PROGRAM], {
       env: { ...inheritedEnvironment(), REPLICA: name, PGAPPNAME: `replica ${name}`, ...env },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       detached: true, // Ctrl-C is for the run, which then ends its replicas itself

@@ -1,4 +1,4 @@
-import { reservePort } from '../../../apps/sample/src/port.js';
+import { reservePort } from '../../../tools/harness/port.js';
 
 /** Below the ports that outgoing connections take: it must be free again whenever its server comes back. */
 const FIRST = 20_000;
