@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { CleanUp } from '../harness/clean-up.js';
-import { startEmbeddedDatabase } from '../harness/embedded-database.js';
+import { PostgresServer } from '../harness/postgres-server.js';
 import { ReplicaProcess, type ReplicaSettings } from '../demo/replica.process.js';
 import { describeError } from '../../apps/sample/src/describe-error.js';
 import { writeErrorLine, writeLine } from '../harness/output.js';
@@ -22,7 +22,7 @@ const cleanUp = new CleanUp();
  * replica by itself, several behind round-robin proxies.
  */
 async function serve(count: number, port: number): Promise<void> {
-  const database = await startEmbeddedDatabase();
+  const database = await PostgresServer.start({ findPort: reservePort });
   cleanUp.add(() => database.stop());
   const databaseUrl = await database.createDatabase('a2a_conformance');
   const publicUrl = `http://${HOST}:${port}`;

@@ -3,7 +3,8 @@ import { describeError } from '../../apps/sample/src/describe-error.js';
 import { writeErrorLine, writeLine } from '../harness/output.js';
 import { AgentClient, type Protocol } from './agent.client.js';
 import { CleanUp } from '../harness/clean-up.js';
-import { startEmbeddedDatabase } from '../harness/embedded-database.js';
+import { reservePort } from '../harness/port.js';
+import { PostgresServer } from '../harness/postgres-server.js';
 import { EventLog } from './event-log.js';
 import { expect } from './expect.js';
 import { ReplicaProcess, type ReplicaSettings } from './replica.process.js';
@@ -28,7 +29,7 @@ async function play({ title, settings, steps }: Demo): Promise<void> {
 }
 
 async function setStage(settings: ReplicaSettings): Promise<Stage> {
-  const starting = startEmbeddedDatabase();
+  const starting = PostgresServer.start({ findPort: reservePort });
   // A start that fails leaves nothing behind.
   cleanUp.add(() =>
     starting.then(

@@ -1,4 +1,4 @@
-import { stablePort } from './stable-port.js';
+import { stablePort } from '../../../tools/harness/port.js';
 import type { ChaosOptions } from '../options.js';
 import type { Recorder } from '../recorder.js';
 import { MAX_ATTEMPTS, TIMES } from '../times.js';
