@@ -2,7 +2,7 @@ import { cancel, errorName, getTask, send, stream } from '../helpers/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { expectEnded, expectFollowed, expectSound, readLog, userMessages } from '../helpers/task-log.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** Longer than elsewhere, so that a busy machine gets a follow-up through well within the gap and the heartbeat. */
 const HEARTBEAT_MS = 2_000;

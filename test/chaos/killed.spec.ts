@@ -13,7 +13,7 @@ import {
   type TaskLog,
   userMessages,
 } from '../helpers/task-log.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** After its last heartbeat nothing may be decided about a replica's turn before this, in ms of the database's clock. */
 const SOONEST_MS = TIMES.ttl - 5;

@@ -4,7 +4,7 @@ import { Recording, stateName } from '../helpers/recording.js';
 import { backends, LISTENING, SENT, terminateBackends } from '../helpers/sessions.js';
 import { expectEnded, expectFollowed, readLog, recoveryOf, type TaskLog, userMessages } from '../helpers/task-log.js';
 import { TcpProxy } from '../helpers/tcp-proxy.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** Longer than elsewhere: the tenth of it that a replica keeps as a margin is compared with a clock outside of it. */
 const TTL_MS = 4_000;

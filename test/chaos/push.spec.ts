@@ -1,7 +1,7 @@
 import { send } from '../helpers/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { readLog, type TaskLog } from '../helpers/task-log.js';
 
 /** Replicas that die while they tell push receivers: another one goes on where the log says that they stand. */

@@ -3,7 +3,7 @@ import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.j
 import { Recording, stateName } from '../helpers/recording.js';
 import { SqlPoints } from '../helpers/sql-points.js';
 import { expectFollowed, readLog, type TaskLog, userMessages } from '../helpers/task-log.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 const TIMES = { ttl: 1_500, sweep: 250, backoff: 100 };
 const ENVIRONMENT = {

@@ -7,8 +7,8 @@ import { getTask, send } from '../helpers/client.js';
 import { LOAD_MS, Member, SLOW_MS, TIMES } from '../helpers/cluster.js';
 import { PipelinedReads } from '../helpers/pipelined-reads.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import type { ReplicaEnvironment } from '../helpers/replica-process.js';
-import { eventually, within } from '../helpers/wait.js';
+import type { ReplicaEnvironment } from '../../tools/harness/replica-process.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 
 /** The sample waits for a connection for 5 s; a statement of the library has 2 s. No time-out is longer. */
 const STALL_MS = 7_000;

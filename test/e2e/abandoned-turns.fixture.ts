@@ -9,7 +9,7 @@ import {
 } from 'nestjs-a2a-cluster';
 import { getTask, send } from '../helpers/client.js';
 import { stateName } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import type { AgentApp, AgentAppFixture, AgentBehaviour, ClusterOptions } from './agent-app.fixture.js';
 import { completed, textOf, working } from './agent-events.js';
 

@@ -3,7 +3,7 @@ import { AgentEvent } from '@a2a-js/sdk/server';
 import { TaskCanceledError, type Turn } from 'nestjs-a2a-cluster';
 import { cancel, errorName, errorOf, getTask, send, subscribe } from '../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Barrier, Deferred, within } from '../helpers/wait.js';
+import { Barrier, Deferred, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, publishStatus, taskOf, textOf, working } from './agent-events.js';
 

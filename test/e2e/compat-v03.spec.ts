@@ -5,7 +5,7 @@ import { RawGrpcClient, statusOf } from '../helpers/grpc-client.js';
 import { legacyCardOf, legacyClientFor } from '../helpers/legacy-client.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { eventually, within } from '../helpers/wait.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 import {
   type AgentApp,
   AgentAppFixture,

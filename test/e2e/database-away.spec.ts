@@ -6,7 +6,7 @@ import { errorOf, getTask, send, subscribe } from '../helpers/client.js';
 import { RawGrpcClient } from '../helpers/grpc-client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { RefusingProxy } from '../helpers/refusing-proxy.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, publishStatus, textOf, working } from './agent-events.js';
 import { targetOf, withGrpc } from './grpc.fixture.js';

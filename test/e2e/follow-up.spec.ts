@@ -4,7 +4,7 @@ import { ServerCallContext } from '@a2a-js/sdk/server';
 import { VersionedTaskStore } from 'nestjs-a2a-cluster';
 import { errorName, errorOf, getTask, send, sendForMessage, stream } from '../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, publishStatus, taskOf, textOf, working } from './agent-events.js';
 

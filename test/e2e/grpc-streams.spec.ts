@@ -5,7 +5,7 @@ import { type ClientReadableStream, status } from '@grpc/grpc-js';
 import { getTask, send } from '../helpers/client.js';
 import { grpcClientFor, RawGrpcClient, statusOf } from '../helpers/grpc-client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { eventually, within } from '../helpers/wait.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textPart } from './agent-events.js';
 import { chunksOf, grpcRequest as request, patientAgent, targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';

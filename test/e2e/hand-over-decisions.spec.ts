@@ -7,7 +7,7 @@ import {
 } from 'nestjs-a2a-cluster';
 import { getTask, send } from '../helpers/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   agentByAttempt,
   begin,

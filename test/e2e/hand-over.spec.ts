@@ -1,7 +1,7 @@
 import { ReplicaShutdownError, type SweeperOptions } from 'nestjs-a2a-cluster';
 import { getTask, send } from '../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   agentByAttempt,
   artifactsOf,

@@ -3,7 +3,7 @@ import { UseGuards } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { cancel, errorOf, send } from '../helpers/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred, within } from '../helpers/wait.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 import { agentOf, AgentAppFixture } from './agent-app.fixture.js';
 import { completed, textOf, working } from './agent-events.js';
 

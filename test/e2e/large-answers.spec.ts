@@ -11,7 +11,7 @@ import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../h
 import { legacyClientFor } from '../helpers/legacy-client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
 import {
   agentMessage,

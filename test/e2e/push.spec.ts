@@ -4,7 +4,7 @@ import { TaskState } from '@a2a-js/sdk';
 import { errorName, send } from '../helpers/client.js';
 import { Recording } from '../helpers/recording.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
 import {
   artifactOf,

@@ -16,7 +16,7 @@ import {
 } from '../../libs/a2a-cluster/src/testing/index.js';
 import { getTask } from '../helpers/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   agentByAttempt,
   artifactsOf,

@@ -4,7 +4,7 @@ import { LeaseStore, RECOVERY_METADATA_KEY, type TurnExecutor } from 'nestjs-a2a
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import { cancel, errorName, getTask, send } from '../helpers/client.js';
 import { stateName } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import {
   artifactsOf,
   begin,

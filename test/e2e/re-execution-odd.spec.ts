@@ -4,7 +4,7 @@ import { TaskState } from '@a2a-js/sdk';
 import { EFFECTS_METADATA_KEY, type TurnRequestContext } from 'nestjs-a2a-cluster';
 import { getTask, send } from '../helpers/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { ended, Leases, reExecuting, sweep, UNAWARE } from './abandoned-turns.fixture.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
 import { completed, inputRequired, working } from './agent-events.js';

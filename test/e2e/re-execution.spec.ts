@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { LeaseLostError, TurnRequestContext } from 'nestjs-a2a-cluster';
 import { getTask, send, userMessage } from '../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, within } from '../helpers/wait.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 import {
   artifactsOf,
   begin,

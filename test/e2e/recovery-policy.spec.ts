@@ -8,7 +8,7 @@ import {
 } from 'nestjs-a2a-cluster';
 import { getTask } from '../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import {
   begin,
   DEAD,

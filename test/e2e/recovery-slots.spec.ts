@@ -3,7 +3,7 @@ import { Module, Scope } from '@nestjs/common';
 import { type RecoveryPolicy, type SweeperOptions, TurnRequestContext } from 'nestjs-a2a-cluster';
 import { cancel, errorName, getTask, send } from '../helpers/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   begin,
   DEAD,

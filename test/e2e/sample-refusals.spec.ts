@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { within } from '../../tools/harness/wait.js';
 import { SLOW_MS } from '../helpers/cluster.js';
 import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
-import { refusedBoot } from '../helpers/refused-boot.js';
+import { spawnReplica } from '../helpers/replica-process.js';
 
 type Environment = Record<string, string>;
 
@@ -25,11 +26,12 @@ describe('Replicas that cannot start', () => {
   });
 
   async function expectRefusal(env: Environment, says: RegExp): Promise<void> {
-    const { code, stdout, stderr } = await refusedBoot({ REPLICA: 'X', PORT: '0', ...env });
-    expect(stderr).toMatch(/^replica X cannot start: [^\n]+\n$/);
-    expect(stderr).toMatch(says);
-    expect(stderr).not.toContain(PASSWORD);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    const { exited, output, complaints } = spawnReplica('X', env);
+    expect(await within(exited, 60_000, () => `the replica ends: ${output.join(' ')}`)).toMatchObject({ code: 1 });
+    expect(output).toEqual([expect.stringMatching(/^replica X cannot start: ./)]);
+    expect(output[0]).toMatch(says);
+    expect(output[0]).not.toContain(PASSWORD);
+    expect(complaints).toEqual(output);
   }
 
   it.each<[string, Environment, RegExp]>([

@@ -5,7 +5,7 @@ import type { Client } from '@a2a-js/sdk/client';
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
 import { cancel, clientFor, errorName, getTask, send } from '../helpers/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, agentOf } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';
 

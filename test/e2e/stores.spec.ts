@@ -15,7 +15,7 @@ import {
 import { InMemoryLeaseStore, InMemoryTaskStore, inMemoryStores } from '../../libs/a2a-cluster/src/testing/index.js';
 import { clientFor, errorName, getTask, send } from '../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
 
 const scopeOf = (task: Task) => ({ tenant: '', owner: 'unknown', taskId: task.id });

@@ -1,7 +1,7 @@
 import { TaskState } from '@a2a-js/sdk';
 import { cancel, errorName, getTask, send, stream, subscribe } from '../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, publishStatus, textOf, working } from './agent-events.js';
 

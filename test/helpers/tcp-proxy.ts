@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { transform } from '@swc/core';
 import { onCleanUp } from './clean-up.js';
 import type { AnyText, Answer, Command, Direction, Flow } from './tcp-proxy.process.js';
-import { Deferred, within } from './wait.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 
 const ENTRY = fileURLToPath(new URL('./tcp-proxy.process.ts', import.meta.url));
 const BOTH: Direction[] = ['toServer', 'toClient'];

@@ -6,7 +6,7 @@ import { LOAD_MS, type Member, type TestCluster } from '../helpers/cluster.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import type { RacePoints, RaceSignal } from '../helpers/race-points.js';
 import { Recording } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** A message, and to whom it was sent. */
 export interface Sent {

@@ -1,7 +1,8 @@
 import { constants } from 'node:os';
 import { CleanUp } from '../harness/clean-up.js';
 import { PostgresServer } from '../harness/postgres-server.js';
-import { ReplicaProcess, type ReplicaSettings } from '../demo/replica.process.js';
+import { ReplicaProcess } from '../harness/replica-process.js';
+import { replicaEnvironment, type ReplicaSettings } from '../demo/replica-environment.js';
 import { describeError } from '../../apps/sample/src/describe-error.js';
 import { writeErrorLine, writeLine } from '../harness/output.js';
 import { reservePort } from '../harness/port.js';
@@ -12,6 +13,8 @@ const HOST = '127.0.0.1';
 
 /** Where the kit has its push receiver. */
 const LOOPBACK = '127.0.0.0/8,::1/128';
+
+const BOOT_MS = 15_000;
 
 const USAGE = 'usage: node dist/tools/conformance/serve.js REPLICAS PORT, for example 3 9999';
 
@@ -28,9 +31,10 @@ async function serve(count: number, port: number): Promise<void> {
   const publicUrl = `http://${HOST}:${port}`;
   const settings = { A2A_AGENT: 'conformance', A2A_PUSH_ALLOW: LOOPBACK, PUBLIC_URL: publicUrl };
   const start = async (name: string, ports: ReplicaSettings): Promise<void> => {
-    const replica = new ReplicaProcess(name, databaseUrl, { ...settings, ...ports });
+    const env = replicaEnvironment(databaseUrl, { ...settings, ...ports });
+    const replica = ReplicaProcess.spawn(name, { env, detached: true });
     cleanUp.add(() => replica.kill());
-    await replica.url();
+    await replica.serves(BOOT_MS);
   };
   if (count === 1) await start('R1', { PORT: String(port), A2A_GRPC_PORT: '0' });
   else {

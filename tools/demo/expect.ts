@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { within as withinMs } from '../harness/wait.js';
 import { PATIENCE_MS } from './times.js';
 
 /** How often a thing is looked at that nobody tells of. */
@@ -14,17 +15,9 @@ export function expect(condition: boolean, otherwise: string): asserts condition
   if (!condition) throw new DemoFailure(otherwise);
 }
 
-/** Waits for a thing, but not for ever. @throws {DemoFailure} past the deadline. */
-export async function within<T>(what: string, promise: Promise<T>, ms = PATIENCE_MS): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new DemoFailure(`${what}: not within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([promise, deadline]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** Waits for a thing, but not for ever. @throws {WaitTimeoutError} past the deadline. */
+export function within<T>(what: string, promise: Promise<T>, ms = PATIENCE_MS): Promise<T> {
+  return withinMs(promise, ms, what);
 }
 
 /** Looks until a thing is as wished, but not for ever. @throws {DemoFailure} past the deadline. */

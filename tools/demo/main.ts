@@ -5,14 +5,15 @@ import { AgentClient, type Protocol } from './agent.client.js';
 import { CleanUp } from '../harness/clean-up.js';
 import { reservePort } from '../harness/port.js';
 import { PostgresServer } from '../harness/postgres-server.js';
+import { ReplicaProcess } from '../harness/replica-process.js';
 import { EventLog } from './event-log.js';
 import { expect } from './expect.js';
-import { ReplicaProcess, type ReplicaSettings } from './replica.process.js';
+import { replicaEnvironment, type ReplicaSettings } from './replica-environment.js';
 import { Replica, type RunningReplica } from './replica.js';
 import type { Figures, Stage } from './stage.js';
 import { type Demo, demoOf } from './stories.js';
 import { since, Story } from './story.js';
-import { TIMES } from './times.js';
+import { PATIENCE_MS, TIMES } from './times.js';
 
 const story = new Story();
 const cleanUp = new CleanUp();
@@ -56,10 +57,10 @@ async function startReplica(
   settings: ReplicaSettings,
 ): Promise<RunningReplica> {
   expect(!cleanUp.begun, 'interrupted');
-  const process = new ReplicaProcess(name, databaseUrl, settings);
+  const process = ReplicaProcess.spawn(name, { env: replicaEnvironment(databaseUrl, settings), detached: true });
   replicas.push(process);
   cleanUp.add(() => process.kill());
-  const url = await process.url();
+  const url = await process.serves(PATIENCE_MS);
   const client = await AgentClient.connect(name, url, protocol);
   story.tell(`replica ${name}`, `${url}, process ${process.pid}, spoken to in ${protocol}`, since(startedAt));
   return { process, url, client };

@@ -1,7 +1,8 @@
 import type { LedgerCount } from '../scripted-agent/ledger/ledger.service.js';
 import type { AgentClient } from './agent.client.js';
 import { within } from './expect.js';
-import type { ReplicaProcess } from './replica.process.js';
+import { PATIENCE_MS } from './times.js';
+import type { ReplicaProcess } from '../harness/replica-process.js';
 
 /** A process that serves, and a client at it. */
 export interface RunningReplica {
@@ -28,6 +29,12 @@ export class Replica {
 
   get client(): AgentClient {
     return this.running.client;
+  }
+
+  /** Waits for a line of its process, past ones included. */
+  async line(pattern: RegExp): Promise<string> {
+    const { input = '' } = await this.process.waitForLine(pattern, PATIENCE_MS);
+    return input;
   }
 
   async restart(): Promise<void> {

@@ -1,5 +1,5 @@
 import { expect } from './expect.js';
-import { describeExit } from './replica.process.js';
+import { describeExit } from '../harness/replica-process.js';
 import type { Replica } from './replica.js';
 import { since, type Story } from './story.js';
 import { reExecutionBoundMs } from './times.js';
@@ -23,7 +23,7 @@ export async function secondAttempt(
   story: Story,
 ): Promise<number> {
   const said = new RegExp(`^task ${taskId}: attempt 2$`);
-  const name = await Promise.any(replicas.map((replica) => replica.process.line(said).then(() => replica.name)));
+  const name = await Promise.any(replicas.map((replica) => replica.line(said).then(() => replica.name)));
   const ms = Math.round(since(lostAt));
   const bound = reExecutionBoundMs(2);
   expect(ms <= bound, `attempt 2 began after ${ms} ms; the bound is ${bound} ms`);

@@ -1,4 +1,4 @@
-import type { ReplicaSettings } from './replica.process.js';
+import type { ReplicaSettings } from './replica-environment.js';
 import type { Step } from './stage.js';
 import { cancelElsewhere } from './steps/cancel-elsewhere.step.js';
 import { frozenReplica } from './steps/frozen-replica.step.js';

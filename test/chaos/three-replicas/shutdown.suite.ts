@@ -11,7 +11,7 @@ import {
   type TaskLog,
   userMessages,
 } from '../../helpers/task-log.js';
-import { eventually } from '../../helpers/wait.js';
+import { eventually } from '../../../tools/harness/wait.js';
 import { cluster } from './cluster.js';
 
 /** Longer than the TTL: a turn outlives it only if its lease is renewed while the replica drains. */

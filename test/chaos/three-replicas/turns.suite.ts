@@ -3,7 +3,7 @@ import { cancel, errorName, getTask, send } from '../../helpers/client.js';
 import { Recording, stateName, summaryOf } from '../../helpers/recording.js';
 import { blockedBackend, lockLease, lockTask, STATEMENTS } from '../../helpers/sessions.js';
 import { expectEnded, expectFollowed, expectSound, readLog, userMessages } from '../../helpers/task-log.js';
-import { eventually } from '../../helpers/wait.js';
+import { eventually } from '../../../tools/harness/wait.js';
 import { cluster } from './cluster.js';
 
 /** Who may run a turn, and what becomes of it when its sender hangs up. */

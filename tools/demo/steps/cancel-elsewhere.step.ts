@@ -19,7 +19,7 @@ export const cancelElsewhere: Step = async ({ b, c, log, story }) => {
   expect(state === TaskState.TASK_STATE_CANCELED, `CancelTask at C answered ${stateName(state)}`);
   story.tell('C', 'CancelTask answers CANCELED', cancelMs);
 
-  const line = await b.process.line(new RegExp(`^task ${taskId}: signal aborted: `));
+  const line = await b.line(new RegExp(`^task ${taskId}: signal aborted: `));
   expect(line.endsWith(': TASK_CANCELED'), `B's executor saw another reason: ${line}`);
   story.tell('B', 'its executor saw its signal abort: TASK_CANCELED');
   for (const each of [sender, watcher]) {

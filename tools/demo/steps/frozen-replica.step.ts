@@ -25,10 +25,10 @@ export const frozenReplica: Step = async ({ b, c, log, story }) => {
   b.process.signal('SIGCONT');
   const thawedAt = performance.now();
   story.tell('B', 'SIGCONT');
-  const aborted = await b.process.line(new RegExp(`^task ${taskId}: signal aborted: `));
+  const aborted = await b.line(new RegExp(`^task ${taskId}: signal aborted: `));
   expect(aborted.endsWith(': LEASE_LOST'), `B's executor saw another reason: ${aborted}`);
   story.tell('B', 'its executor saw its signal abort: LEASE_LOST', since(thawedAt));
-  const late = await b.process.line(new RegExp(`^task ${taskId}: late event `));
+  const late = await b.line(new RegExp(`^task ${taskId}: late event `));
   expect(late.includes(': late event refused'), `what B published late was not refused: ${late}`);
   story.tell('B', 'what it published then was refused', since(thawedAt));
 

@@ -3,7 +3,7 @@ import { UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import { textOf } from '../../scripted-agent/turn.publisher.js';
 import { describeError } from '../../../apps/sample/src/describe-error.js';
 import { expect } from '../expect.js';
-import { describeExit } from '../replica.process.js';
+import { describeExit } from '../../harness/replica-process.js';
 import type { Replica } from '../replica.js';
 import type { Step } from '../stage.js';
 import { since } from '../story.js';

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Task, TaskState } from '@a2a-js/sdk';
 import { textOf } from '../../scripted-agent/turn.publisher.js';
 import { expect, until } from '../expect.js';
-import { describeExit } from '../replica.process.js';
+import { describeExit } from '../../harness/replica-process.js';
 import type { Replica } from '../replica.js';
 import type { Step } from '../stage.js';
 import { since, type Story } from '../story.js';

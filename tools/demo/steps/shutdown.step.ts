@@ -1,6 +1,6 @@
 import { TaskState } from '@a2a-js/sdk';
 import { expect, within } from '../expect.js';
-import { describeExit } from '../replica.process.js';
+import { describeExit } from '../../harness/replica-process.js';
 import type { Step } from '../stage.js';
 import { since } from '../story.js';
 import { TIMES } from '../times.js';
