@@ -1,4 +1,4 @@
-import { cancel, errorName, getTask, send, stream } from '../helpers/client.js';
+import { cancel, errorName, getTask, send, stream } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { expectEnded, expectFollowed, expectSound, readLog, userMessages } from '../helpers/task-log.js';

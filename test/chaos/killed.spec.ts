@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { blockedBackend, lockTask, STATEMENTS } from '../helpers/sessions.js';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { onCleanUp } from '../helpers/clean-up.js';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { stateName } from '../helpers/recording.js';
 import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';

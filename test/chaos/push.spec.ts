@@ -1,4 +1,4 @@
-import { send } from '../helpers/client.js';
+import { send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';

@@ -7,7 +7,7 @@ import {
   type SweepResult,
   type TurnRequestContext,
 } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { eventually } from '../../tools/harness/wait.js';
 import type { AgentApp, AgentAppFixture, AgentBehaviour, ClusterOptions } from './agent-app.fixture.js';

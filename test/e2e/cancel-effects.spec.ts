@@ -1,5 +1,5 @@
 import { currentTurn, TaskCanceledError } from 'nestjs-a2a-cluster';
-import { cancel, send } from '../helpers/client.js';
+import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';

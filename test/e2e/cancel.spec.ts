@@ -1,7 +1,7 @@
 import { TaskState } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
 import { TaskCanceledError, type Turn } from 'nestjs-a2a-cluster';
-import { cancel, errorName, errorOf, getTask, send, subscribe } from '../helpers/client.js';
+import { cancel, errorName, errorOf, getTask, send, subscribe } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Barrier, Deferred, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';

@@ -2,7 +2,7 @@ import { TaskState } from '@a2a-js/sdk';
 import { LeaseLostError, LeaseStore, type Turn, TurnAbortedError, VersionedTaskStore } from 'nestjs-a2a-cluster';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
 import { InMemoryLeaseStore } from '../../libs/a2a-cluster/src/testing/index.js';
-import { cancel, errorName, errorOf, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, errorOf, getTask, send } from '../../tools/harness/client.js';
 import { Recording, type RecordingEnd, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { type AgentAppOptions, AgentAppFixture, type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Task, TaskState } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
 import { VersionedTaskStore } from 'nestjs-a2a-cluster';
-import { errorName, errorOf, getTask, send, sendForMessage, stream } from '../helpers/client.js';
+import { errorName, errorOf, getTask, send, sendForMessage, stream } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
-import { errorName, errorOf, getTask, send, subscribe } from '../helpers/client.js';
-import { RawGrpcClient, statusOf } from '../helpers/grpc-client.js';
+import { errorName, errorOf, getTask, send, subscribe } from '../../tools/harness/client.js';
+import { RawGrpcClient, statusOf } from '../helpers/raw-grpc-client.js';
 import { stateName } from '../helpers/recording.js';
 import { Deferred } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';

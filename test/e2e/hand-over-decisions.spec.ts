@@ -5,7 +5,7 @@ import {
   ReplicaShutdownError,
   type SweeperOptions,
 } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {

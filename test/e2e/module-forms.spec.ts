@@ -15,7 +15,7 @@ import {
   type TurnRequestContext,
   VersionedTaskStore,
 } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { type AgentApp, AgentAppFixture, agentOf } from './agent-app.fixture.js';
 import { completed, textOf } from './agent-events.js';

@@ -1,7 +1,7 @@
 import type { Client } from '@a2a-js/sdk/client';
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
-import { errorName, send } from '../helpers/client.js';
+import { errorName, send } from '../../tools/harness/client.js';
 import { Recording } from '../helpers/recording.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';

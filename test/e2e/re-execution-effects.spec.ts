@@ -14,7 +14,7 @@ import {
   InMemoryTaskStore,
   inMemoryStores,
 } from '../../libs/a2a-cluster/src/testing/index.js';
-import { getTask } from '../helpers/client.js';
+import { getTask } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {

@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import { Module, Scope } from '@nestjs/common';
 import { LeaseStore, RECOVERY_METADATA_KEY, type TurnExecutor } from 'nestjs-a2a-cluster';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
-import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { eventually } from '../../tools/harness/wait.js';
 import {

@@ -2,7 +2,7 @@ import { Injectable, Scope } from '@nestjs/common';
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
 import { TaskState } from '@a2a-js/sdk';
 import { EFFECTS_METADATA_KEY, type TurnRequestContext } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { ended, Leases, reExecuting, sweep, UNAWARE } from './abandoned-turns.fixture.js';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { LeaseLostError, TurnRequestContext } from 'nestjs-a2a-cluster';
-import { getTask, send, userMessage } from '../helpers/client.js';
+import { getTask, send, userMessage } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Deferred, within } from '../../tools/harness/wait.js';
 import {

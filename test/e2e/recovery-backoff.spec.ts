@@ -1,6 +1,6 @@
 import { AbandonedTaskSweeper } from 'nestjs-a2a-cluster';
 import { SweepTrigger } from '../../libs/a2a-cluster/src/recovery/sweep-trigger.js';
-import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { eventually } from '../../tools/harness/wait.js';
 import {

@@ -6,7 +6,7 @@ import {
   type RecoveryDecision,
   type RecoveryPolicy,
 } from 'nestjs-a2a-cluster';
-import { getTask } from '../helpers/client.js';
+import { getTask } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { eventually } from '../../tools/harness/wait.js';
 import {

@@ -1,7 +1,7 @@
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
 import { Module, Scope } from '@nestjs/common';
 import { type RecoveryPolicy, type SweeperOptions, TurnRequestContext } from 'nestjs-a2a-cluster';
-import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Client } from '@a2a-js/sdk/client';
 import { jest } from '@jest/globals';
 import { PushConfigStore, VersionedTaskStore } from 'nestjs-a2a-cluster';
-import { errorOf, send, userMessage } from '../helpers/client.js';
+import { errorOf, send, userMessage } from '../../tools/harness/client.js';
 import { agentByAttempt, ended, hang, Leases, reExecuting, statusText, sweep } from './abandoned-turns.fixture.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
 import { artifactOf, completed, publishArtifact, textOf, textPart, working } from './agent-events.js';

@@ -3,7 +3,7 @@ import { NestFactory } from '@nestjs/core';
 import { AppModule } from '../../apps/sample/src/app.module.js';
 import { dataSourceOptions, migrate } from '../../apps/sample/src/database.js';
 import { reservePort } from '../../tools/harness/port.js';
-import { cancel, clientFor, send } from '../helpers/client.js';
+import { cancel, clientFor, send } from '../../tools/harness/client.js';
 import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { expectNothingLeft } from '../helpers/resource-check.js';

@@ -13,7 +13,7 @@ import {
   type TurnRequestContext,
 } from 'nestjs-a2a-cluster';
 import { InMemoryLeaseStore, InMemoryTaskStore, inMemoryStores } from '../../libs/a2a-cluster/src/testing/index.js';
-import { clientFor, errorName, getTask, send } from '../helpers/client.js';
+import { clientFor, errorName, getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';

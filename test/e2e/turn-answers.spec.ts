@@ -1,5 +1,5 @@
 import { TaskState } from '@a2a-js/sdk';
-import { cancel, errorName, getTask, send, stream, subscribe } from '../helpers/client.js';
+import { cancel, errorName, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';

@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import type { Client } from '@a2a-js/sdk/client';
 import type { ReplicaEnvironment, ReplicaProcess } from '../../tools/harness/replica-process.js';
-import { type ClientOptions, clientFor } from './client.js';
+import { type ClientOptions, clientFor } from '../../tools/harness/client.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
 import { spawnReplica } from './replica-process.js';
 import { expectNothingLeft } from './resource-check.js';
@@ -64,7 +64,7 @@ const transportOf = (name: string): NonNullable<ClientOptions['transport']> => (
 /** `application_name` of a replica's connections, in `pg_stat_activity`. */
 export const backendsOf = (name: string): string => `replica ${name}`;
 
-/** Replicas of the sample, each a process of its own, on one database of their own. */
+/** Replicas of the scripted agent, each a process of its own, on one database of their own. */
 export class TestCluster {
   private readonly members = new Map<string, Member>();
 

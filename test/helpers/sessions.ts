@@ -20,7 +20,7 @@ const TABLES = {
   effects: '"a2a_task_effects"',
 };
 
-/** Statements of the library as a replica of the sample sends them, or what they begin with. */
+/** Statements of the library as a replica sends them, or what they begin with. */
 export const STATEMENTS = {
   /** The first of an admission: it takes the lock on the task. */
   admission: lockStatement(TABLES),

@@ -1,4 +1,4 @@
-import { cancel, send } from '../helpers/client.js';
+import { cancel, send } from '../../tools/harness/client.js';
 import { LOAD_MS, type Member, TestCluster } from '../helpers/cluster.js';
 import { RacePoints, type RaceSignal } from '../helpers/race-points.js';
 import type { ReplicaEnvironment } from '../../tools/harness/replica-process.js';

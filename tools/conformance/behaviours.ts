@@ -1,5 +1,5 @@
 import { type Part, TaskState } from '@a2a-js/sdk';
-import { textPart } from '../scripted-agent/turn.publisher.js';
+import { textPart } from '../harness/text.js';
 
 /** One thing that the agent does. */
 export type Step =

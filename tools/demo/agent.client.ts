@@ -1,7 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { type Message, Role, type SendMessageRequest, type SendMessageResult, type Task } from '@a2a-js/sdk';
-import { type Client, ClientFactory, ClientFactoryOptions } from '@a2a-js/sdk/client';
-import { textPart } from '../scripted-agent/turn.publisher.js';
+import type { SendMessageRequest, SendMessageResult, Task } from '@a2a-js/sdk';
+import type { Client } from '@a2a-js/sdk/client';
+import { clientFor, userMessage } from '../harness/client.js';
 import { expect, within } from './expect.js';
 import { Watcher } from './watcher.js';
 
@@ -17,8 +16,7 @@ export class AgentClient {
 
   /** Reads the agent card and takes the transport wished for from it. */
   static async connect(replica: string, url: string, protocol: Protocol): Promise<AgentClient> {
-    const options = ClientFactoryOptions.createFrom(ClientFactoryOptions.default, { preferredTransports: [protocol] });
-    const client = await new ClientFactory(options).createFromUrl(url);
+    const client = await clientFor(url, { transport: protocol });
     const { protocolName } = client.transport;
     expect(protocolName === protocol, `replica ${replica} is reached by ${protocolName}, not by ${protocol}`);
     return new AgentClient(replica, client);
@@ -53,15 +51,5 @@ export class AgentClient {
 }
 
 function request(text: string, taskId = ''): SendMessageRequest {
-  const message: Message = {
-    messageId: randomUUID(),
-    contextId: '',
-    taskId,
-    role: Role.ROLE_USER,
-    parts: [textPart(text)],
-    metadata: undefined,
-    extensions: [],
-    referenceTaskIds: [],
-  };
-  return { tenant: '', message, configuration: undefined, metadata: undefined };
+  return { tenant: '', message: userMessage(text, { taskId }), configuration: undefined, metadata: undefined };
 }

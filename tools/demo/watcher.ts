@@ -1,5 +1,5 @@
 import { type StreamResponse, TaskState, taskStateToJSON } from '@a2a-js/sdk';
-import { textOf } from '../scripted-agent/turn.publisher.js';
+import { textOf } from '../harness/text.js';
 import { describeError } from '../../apps/sample/src/describe-error.js';
 import { DemoFailure, expect, within } from './expect.js';
 

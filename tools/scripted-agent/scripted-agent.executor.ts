@@ -5,10 +5,11 @@ import { currentTurn, type Turn } from 'nestjs-a2a-cluster';
 import { Ledger } from './ledger/ledger.service.js';
 import { describeError } from '../../apps/sample/src/describe-error.js';
 import { writeLine } from '../harness/output.js';
+import { textOf } from '../harness/text.js';
 import type { CommandContext } from './command.context.js';
 import { runCommand } from './commands.js';
 import { type Command, parseScript, ScriptError } from './script.parser.js';
-import { EventNumbers, textOf, TurnPublisher } from './turn.publisher.js';
+import { EventNumbers, TurnPublisher } from './turn.publisher.js';
 
 /** What this process runs of a task, as far as a cancel must know it. */
 interface Run {

@@ -1,6 +1,7 @@
 import { type Task, TaskState } from '@a2a-js/sdk';
 import type { AgentExecutionEvent, ExecutionEventBus } from '@a2a-js/sdk/server';
-import { EventNumbers, textOf, textPart, TurnPublisher } from './turn.publisher.js';
+import { textOf, textPart } from '../harness/text.js';
+import { EventNumbers, TurnPublisher } from './turn.publisher.js';
 
 function publisherAfter(task: Task | undefined): { publisher: TurnPublisher; published: AgentExecutionEvent[] } {
   const published: AgentExecutionEvent[] = [];

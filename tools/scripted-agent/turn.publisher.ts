@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Message, type Part, Role, type Task, TaskState, type TaskStatus } from '@a2a-js/sdk';
 import { AgentEvent, type ExecutionEventBus } from '@a2a-js/sdk/server';
 import type { Turn } from 'nestjs-a2a-cluster';
+import { textPart } from '../harness/text.js';
 
 /** One chunk of an artifact. */
 export interface Chunk {
@@ -125,15 +126,4 @@ export class TurnPublisher {
       referenceTaskIds: [],
     };
   }
-}
-
-/** The text of a message: its text parts, a line each. */
-export function textOf(message: Message | undefined): string {
-  const parts = message?.parts ?? [];
-  return parts.flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : [])).join('\n');
-}
-
-/** A part that holds text. */
-export function textPart(value: string): Part {
-  return { content: { $case: 'text', value }, metadata: undefined, filename: '', mediaType: 'text/plain' };
 }

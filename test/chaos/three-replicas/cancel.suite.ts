@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Task } from '@a2a-js/sdk';
-import { cancel, errorName, errorOf, getTask, send } from '../../helpers/client.js';
+import { cancel, errorName, errorOf, getTask, send } from '../../../tools/harness/client.js';
 import { LOAD_MS, TIMES } from '../../helpers/cluster.js';
 import { Recording, stateName, summaryOf } from '../../helpers/recording.js';
 import { expectEnded, expectFollowed, readLog, userMessages } from '../../helpers/task-log.js';

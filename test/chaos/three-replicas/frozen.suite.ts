@@ -1,4 +1,4 @@
-import { cancel, getTask, send } from '../../helpers/client.js';
+import { cancel, getTask, send } from '../../../tools/harness/client.js';
 import { LOAD_MS, type Member, TIMES } from '../../helpers/cluster.js';
 import { Recording, stateName } from '../../helpers/recording.js';
 import { blockedBackend, lockHolder, STATEMENTS, terminateBackends } from '../../helpers/sessions.js';

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { cancel, getTask, send } from '../../helpers/client.js';
+import { cancel, getTask, send } from '../../../tools/harness/client.js';
 import { LOAD_MS, type Member, SLOW_MS, TIMES } from '../../helpers/cluster.js';
 import { Recording, stateName } from '../../helpers/recording.js';
 import {

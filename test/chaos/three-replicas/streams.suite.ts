@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { cancel, errorName, getTask, send, subscribe } from '../../helpers/client.js';
+import { cancel, errorName, getTask, send, subscribe } from '../../../tools/harness/client.js';
 import { type Member } from '../../helpers/cluster.js';
 import { Recording, summaryOf } from '../../helpers/recording.js';
 import { expectEnded, expectFollowed, readLog, userMessages } from '../../helpers/task-log.js';

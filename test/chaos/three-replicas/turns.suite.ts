@@ -1,5 +1,5 @@
 import type { Client } from '@a2a-js/sdk/client';
-import { cancel, errorName, getTask, send } from '../../helpers/client.js';
+import { cancel, errorName, getTask, send } from '../../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../../helpers/recording.js';
 import { blockedBackend, lockLease, lockTask, STATEMENTS } from '../../helpers/sessions.js';
 import { expectEnded, expectFollowed, expectSound, readLog, userMessages } from '../../helpers/task-log.js';

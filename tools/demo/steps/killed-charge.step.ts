@@ -1,6 +1,6 @@
 import { TaskState } from '@a2a-js/sdk';
 import { EFFECTS_METADATA_KEY } from 'nestjs-a2a-cluster';
-import { textOf } from '../../scripted-agent/turn.publisher.js';
+import { textOf } from '../../harness/text.js';
 import { expect, until } from '../expect.js';
 import { expectCount, inWords } from '../ledger-count.js';
 import type { Replica } from '../replica.js';

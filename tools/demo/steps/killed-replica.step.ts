@@ -1,6 +1,6 @@
 import { TaskState } from '@a2a-js/sdk';
 import { UnsupportedOperationError } from '@a2a-js/sdk/errors';
-import { textOf } from '../../scripted-agent/turn.publisher.js';
+import { textOf } from '../../harness/text.js';
 import { describeError } from '../../../apps/sample/src/describe-error.js';
 import { expect } from '../expect.js';
 import { describeExit } from '../../harness/replica-process.js';

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Task, TaskState } from '@a2a-js/sdk';
-import { textOf } from '../../scripted-agent/turn.publisher.js';
+import { textOf } from '../../harness/text.js';
 import { expect, until } from '../expect.js';
 import { describeExit } from '../../harness/replica-process.js';
 import type { Replica } from '../replica.js';

@@ -1,5 +1,5 @@
 import { TaskState } from '@a2a-js/sdk';
-import { textOf } from '../../scripted-agent/turn.publisher.js';
+import { textOf } from '../../harness/text.js';
 import { expect } from '../expect.js';
 import type { Step } from '../stage.js';
 import { since } from '../story.js';

@@ -2,7 +2,7 @@ import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 
 /**
  * The proxy's own process, so that no fault it plays stands still with the test. It is told what to do over Node's IPC
- * channel, and ends with it. Imports nothing but Node: tcp-proxy.ts compiles this file alone.
+ * channel, and ends with it.
  */
 
 /** What happens to the bytes of one direction. Nothing here tells either end: no FIN, no RST, until a `cut`. */

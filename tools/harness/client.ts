@@ -8,6 +8,7 @@ import {
   RestTransportFactory,
 } from '@a2a-js/sdk/client';
 import { A2AError } from '@a2a-js/sdk/errors';
+import { textPart } from './text.js';
 
 export interface ClientOptions {
   /** The transport it speaks, and no other. Default JSONRPC. */
@@ -47,14 +48,14 @@ export interface SendOptions extends MessageOptions {
   signal?: AbortSignal;
 }
 
-/** A user's text message: to the sample's agent one command a line. */
+/** A user's text message: to the scripted agent one command a line. */
 export function userMessage(text: string, options: MessageOptions = {}): Message {
   return {
     messageId: options.messageId ?? randomUUID(),
     taskId: options.taskId ?? '',
     contextId: options.contextId ?? '',
     role: Role.ROLE_USER,
-    parts: [{ content: { $case: 'text', value: text }, metadata: undefined, filename: '', mediaType: 'text/plain' }],
+    parts: [textPart(text)],
     metadata: undefined,
     extensions: [],
     referenceTaskIds: [],

@@ -1,16 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { transform } from '@swc/core';
-import { onCleanUp } from './clean-up.js';
+import { builtTool } from './built-tool.js';
 import type { AnyText, Answer, Command, Direction, Flow } from './tcp-proxy.process.js';
-import { Deferred, within } from '../../tools/harness/wait.js';
+import { Deferred, within } from './wait.js';
 
-const ENTRY = fileURLToPath(new URL('./tcp-proxy.process.ts', import.meta.url));
 const BOTH: Direction[] = ['toServer', 'toClient'];
+
+/** Far more than it takes: a limit is there to end what hangs. */
+const ANSWER_MS = 30_000;
 
 /** The connections on which the client has ever sent this text; all, new ones included, where none is given. */
 export interface ConnectionSet {
@@ -26,7 +23,6 @@ export class TcpProxy {
   private readonly traps = new Map<string, Deferred>();
   private readonly listening = new Deferred<number>();
   private lastId = 0;
-  private forget: () => void = () => undefined;
 
   private constructor(
     private readonly child: ChildProcess,
@@ -47,18 +43,17 @@ export class TcpProxy {
   /** Starts a proxy in front of the server of this URL, on a free port. */
   static async start(databaseUrl: string): Promise<TcpProxy> {
     const { hostname, port } = new URL(databaseUrl);
-    const entry = join(process.env.A2A_TEST_RUN_DIR ?? tmpdir(), `tcp-proxy-${randomUUID()}.mjs`);
-    await writeFile(entry, await compiled());
-    const child = spawn(process.execPath, [entry, hostname, port], {
+    const child = spawn(process.execPath, [builtTool('harness/tcp-proxy.process.js'), hostname, port], {
       env: {},
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      detached: true, // Ctrl-C is for us, who end it ourselves; it ends with us in any case
     });
     const proxy = new TcpProxy(child, databaseUrl, 0);
-    proxy.forget = onCleanUp(() => proxy.stop());
     try {
-      proxy.port = await within(proxy.listening.promise, 10_000, 'the TCP proxy listens');
-    } finally {
-      await rm(entry);
+      proxy.port = await within(proxy.listening.promise, ANSWER_MS, 'the TCP proxy listens');
+    } catch (error) {
+      await proxy.stop();
+      throw error;
     }
     return proxy;
   }
@@ -122,36 +117,27 @@ export class TcpProxy {
 
   /** Ends the proxy, and with it every connection that goes through it. */
   async stop(): Promise<void> {
-    this.forget();
     if (this.child.exitCode !== null || this.child.signalCode !== null) return;
     const exited = new Promise((resolve) => this.child.once('exit', resolve));
     this.child.kill('SIGKILL');
     await exited;
   }
 
-  private flow(flow: Flow, directions: Direction[], set: ConnectionSet): Promise<number> {
+  /** What happens to the bytes of these directions from now on. */
+  flow(flow: Flow, directions: Direction[] = BOTH, set: ConnectionSet = {}): Promise<number> {
     return this.command({ do: 'flow', flow, directions, ...set });
   }
 
   private async command(command: Command): Promise<number> {
+    if (!this.child.connected) throw new Error('The TCP proxy has ended');
     const id = (this.lastId += 1);
     const answer = new Deferred<number>();
     this.answers.set(id, answer);
     this.child.send({ id, command });
     try {
-      return await within(answer.promise, 5_000, `the TCP proxy does ${command.do}`);
+      return await within(answer.promise, ANSWER_MS, `the TCP proxy does ${command.do}`);
     } finally {
       this.answers.delete(id);
     }
   }
-}
-
-/** The proxy's entry as JavaScript: Node 20 runs no TypeScript. */
-async function compiled(): Promise<string> {
-  const { code } = await transform(await readFile(ENTRY, 'utf8'), {
-    swcrc: false,
-    module: { type: 'es6' },
-    jsc: { target: 'es2022', parser: { syntax: 'typescript' } },
-  });
-  return code;
 }
