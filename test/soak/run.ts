@@ -1,5 +1,6 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Undo } from '../../tools/harness/clean-up.js';
 import { stablePort } from '../../tools/harness/port.js';
 import { PostgresServer } from '../../tools/harness/postgres-server.js';
 import { Observer } from './audit/observer.js';
@@ -27,9 +28,6 @@ const LOOK_MS = 250;
 /** A graceful end of a replica: its drain, and what it takes to close. */
 const STOP_MS = 15_000;
 
-/** What must be undone, the last first. */
-export type Undo = (undo: () => Promise<unknown> | void) => void;
-
 export interface RunResult {
   readonly summary: RunSummary;
   readonly violations: readonly Violation[];
@@ -41,7 +39,7 @@ export interface RunResult {
 export async function run(
   options: ChaosOptions,
   folder: string,
-  undo: Undo,
+  undo: (undo: Undo) => void,
   tell: (text: string) => void,
 ): Promise<RunResult> {
   const recordingPath = join(folder, 'recording.jsonl');

