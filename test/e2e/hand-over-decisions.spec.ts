@@ -15,17 +15,17 @@ import {
   ended,
   hang,
   hangsAfterWorking,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   statusText,
   sweep,
   UNAWARE,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture, type ClusterOptions } from './agent-app.fixture.js';
+import { type ClusterOptions } from './agent-app.fixture.js';
 import { completed, publishStatus, textOf } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
   reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });

@@ -10,7 +10,7 @@ import {
   hang,
   hangsAfterWorking,
   historyOf,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   runOf,
   type Run,
@@ -18,11 +18,11 @@ import {
   sweep,
   updatesIn,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture, type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
+import { type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
   reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });

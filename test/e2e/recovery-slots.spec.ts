@@ -10,16 +10,16 @@ import {
   agentWhoseReplicaDies,
   hang,
   historyOf,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   statusText,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
+import { type AgentBehaviour } from './agent-app.fixture.js';
 import { agentMessage, completed, inputRequired, publishStatus, textOf } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 describe('Slots', () => {
   test('bound the turns that are run again at once; the others stay unclaimed, their attempts uncounted', async () => {
