@@ -123,6 +123,32 @@ describe('Killed replicas', () => {
   );
 
   it(
+    'O19 O30 the holder is killed after AUTH_REQUIRED, before it returns: its lease is dropped, the task waits on',
+    async () => {
+      const { a, b } = cluster;
+      const { id } = await send(a.client, 'auth 60');
+      const watcher = Recording.subscribe(b.client, id);
+      await watcher.task();
+      const { pid, expiresAt } = (await cluster.lease(id))!;
+      expect(pid).toBe(a.process.pid); // its executor has not returned
+      await cluster.kill('A');
+
+      await eventually(async () => !(await cluster.lease(id)), { timeoutMs: LATEST_MS });
+      expect(Date.now()).toBeGreaterThanOrEqual(expiresAt.getTime());
+      const waiting = await log(id);
+      expectSound(waiting);
+      expect(waiting).toMatchObject({ state: 'AUTH_REQUIRED', version: 2, leases: 0 });
+
+      expect(stateName(await send(b.client, 'say it is me', { taskId: id }))).toBe('COMPLETED');
+      const stored = await log(id);
+      expectEnded(stored, 'COMPLETED');
+      expectFollowed(await watcher.finished(), stored);
+      await cluster.add('A');
+    },
+    SLOW_MS,
+  );
+
+  it(
     'O23 O49 killed at any early moment of a turn: every task that exists ends FAILED, no lease is left',
     async () => {
       const started = new Map(cluster.all.map((member) => [member.name, Promise.resolve(member)]));

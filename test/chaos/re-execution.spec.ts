@@ -132,29 +132,6 @@ describe('Turns that are run again', () => {
   );
 
   it(
-    'O58 the call throws after the outside has accepted: unknown, FAILED, not dispatched again',
-    async () => {
-      const { database, b } = cluster;
-      const sender = Recording.send(b.client, 'charge 5 never 300');
-      const { id } = await sender.task();
-      const accepted = () => database.query('SELECT 1 FROM ledger.entries WHERE task_id = $1', [id]);
-      await eventually(async () => (await accepted()).length > 0, { timeoutMs: LOAD_MS });
-      // What the ledger is asked next it cannot answer.
-      await database.query('ALTER TABLE ledger.entries RENAME TO entries_gone');
-      try {
-        await sender.finished(LOAD_MS);
-      } finally {
-        await database.query('ALTER TABLE ledger.entries_gone RENAME TO entries');
-      }
-      const stored = await log(id);
-      expectCompleted(stored, 'FAILED');
-      expect(evidenceIn(stored)).toMatchObject([{ key: 'charge-1', replay: 'never', attempt: 1 }]);
-      expect(await ledger(id)).toEqual({ dispatchAttempts: 1, acceptedEffects: 1 });
-    },
-    SLOW_MS,
-  );
-
-  it(
     'O35 O36 killed in the first attempt and in the second: the third completes, nothing doubled',
     async () => {
       const text = 'stream 20 100';

@@ -224,6 +224,22 @@ describe('Push deliveries', () => {
     expect(receiver.received).toEqual([]);
   });
 
+  test('O47 one that takes longer than a heartbeat is told once and in order, and holds up no other of its task', async () => {
+    const [fast, slow] = [await PushReceiver.start(), await PushReceiver.start()];
+    const answers = new Deferred();
+    slow.answer = (response) => void answers.promise.then(() => response.writeHead(200).end());
+    const { client } = await started({}, { ...asks, cluster: { leases: { heartbeatIntervalMs: 200, ttlMs: 2_000 } } });
+    const { id } = await withReceiver(client, 'hello', configOf(fast.url()));
+    await client.createTaskPushNotificationConfig(configOf(slow.url(), { id: 'slow', taskId: id }));
+    await send(client, 'go on', { taskId: id });
+    await fast.until(() => fast.seen().includes('status COMPLETED'));
+    await new Promise((resolve) => setTimeout(resolve, 500)); // two heartbeats and more
+    expect(slow.seen()).toEqual(['status WORKING']);
+    answers.resolve();
+    await slow.until(() => slow.seen().includes('status COMPLETED'));
+    expect(slow.seen()).toEqual(['status WORKING', 'artifact a1', 'status COMPLETED']);
+  });
+
   test('O47 what a cancel, a failure and a shutdown write is pushed', async () => {
     const receiver = await PushReceiver.start();
     const hold = new Deferred();

@@ -111,10 +111,13 @@ export async function backends(
   return rows.map(({ pid }) => pid);
 }
 
-/** Waits until a replica's statement waits for a lock, and returns the process id of its backend. */
-export function blockedBackend(database: TestDatabase, statement: string, replica: string): Promise<number> {
+/** Waits until a statement, of this replica or of any, waits for a lock, and returns the process id of its backend. */
+export function blockedBackend(database: TestDatabase, statement: string, replica?: string): Promise<number> {
   return eventually(
-    async () => (await backends(database, { statements: [statement], replica, blocked: true }))[0] ?? 0,
+    async () =>
+      (
+        await backends(database, { statements: [statement], blocked: true, ...(replica !== undefined && { replica }) })
+      )[0] ?? 0,
     { timeoutMs: 15_000 },
   );
 }
