@@ -91,10 +91,10 @@ module.exports = {
     },
     {
       name: 'library-stands-alone',
-      comment: 'The library knows neither its tests nor its sample',
+      comment: 'The library knows neither its tests nor its tools nor its sample',
       severity: 'error',
       from: { path: '^libs/', pathNot: SPEC },
-      to: { path: '^(test|apps)/' },
+      to: { path: '^(test|tools|apps)/' },
     },
     {
       name: 'library-imports-its-peers',
@@ -108,7 +108,22 @@ module.exports = {
       comment: "The sample imports 'nestjs-a2a-cluster' like any user, never a file of it",
       severity: 'error',
       from: { path: '^apps/', pathNot: SPEC },
+      to: { path: '^(libs|tools|test)/', dependencyTypesNot: ['aliased', 'npm'] },
+    },
+    {
+      name: 'tools-use-the-package',
+      comment:
+        "The tools import 'nestjs-a2a-cluster' like any user, and what the sample offers, but nothing of the tests",
+      severity: 'error',
+      from: { path: '^tools/' },
       to: { path: '^(libs|test)/', dependencyTypesNot: ['aliased', 'npm'] },
+    },
+    {
+      name: 'harness-knows-no-agent',
+      comment: 'What starts servers and processes serves every agent, test and demo alike',
+      severity: 'error',
+      from: { path: '^tools/harness/' },
+      to: { path: '^tools/', pathNot: '^tools/harness/' },
     },
     {
       name: 'schedule-only-in-recovery',
@@ -140,7 +155,7 @@ module.exports = {
     tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
     doNotFollow: { path: 'node_modules' },
-    exclude: { path: '^(libs|apps)/[^/]+/dist/' },
+    exclude: { path: ['^(libs|apps)/[^/]+/dist/', '^dist/'] },
     enhancedResolveOptions: {
       exportsFields: ['exports'],
       conditionNames: ['import', 'types', 'node', 'default'],

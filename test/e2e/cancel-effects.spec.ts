@@ -1,7 +1,7 @@
 import { currentTurn, TaskCanceledError } from 'nestjs-a2a-cluster';
-import { cancel, send } from '../helpers/client.js';
+import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
 import { inputRequired, working } from './agent-events.js';
 

@@ -7,11 +7,11 @@ import { jest } from '@jest/globals';
 import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { UnsentBytes } from '../../libs/a2a-cluster/src/transports/flow/unsent-bytes.js';
 import { onCleanUp } from '../helpers/clean-up.js';
-import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../helpers/client.js';
-import { legacyClientFor } from '../helpers/legacy-client.js';
+import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
+import { legacyClientFor } from '../../tools/harness/legacy-client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
 import {
   agentMessage,

@@ -13,7 +13,7 @@ import {
   type TurnRequestContext,
 } from 'nestjs-a2a-cluster';
 import { LeaseStore, TaskEventStream, VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { type AgentApp, AgentAppFixture, agentOf } from './agent-app.fixture.js';
 import { completed, textOf } from './agent-events.js';

@@ -5,7 +5,7 @@ import { decideStatement, lockStatement } from '../../libs/a2a-cluster/src/postg
 import { onCleanUp } from './clean-up.js';
 import { backendsOf } from './cluster.js';
 import { TEST_APPLICATION_NAME, type TestDatabase } from './database.js';
-import { eventually } from './wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 const TABLES = {
   tasks: '"a2a_tasks"',
@@ -19,7 +19,7 @@ const TABLES = {
 
 const APPENDS = [laterCommitsStatement(TABLES, 'wait').text, laterCommitsStatement(TABLES, 'skip').text] as const;
 
-/** Statements of the library as a replica of the sample sends them, or what they begin with. */
+/** Statements of the library as a replica sends them, or what they begin with. */
 export const STATEMENTS = {
   /** The first of an admission: it takes the lock on the task. */
   admission: lockStatement(TABLES).text,
@@ -107,10 +107,13 @@ export async function backends(
   return rows.map(({ pid }) => pid);
 }
 
-/** Waits until a replica's statement waits for a lock, and returns the process id of its backend. */
-export function blockedBackend(database: TestDatabase, statement: string, replica: string): Promise<number> {
+/** Waits until a statement, of this replica or of any, waits for a lock, and returns the process id of its backend. */
+export function blockedBackend(database: TestDatabase, statement: string, replica?: string): Promise<number> {
   return eventually(
-    async () => (await backends(database, { statements: [statement], replica, blocked: true }))[0] ?? 0,
+    async () =>
+      (
+        await backends(database, { statements: [statement], blocked: true, ...(replica !== undefined && { replica }) })
+      )[0] ?? 0,
     { timeoutMs: 15_000 },
   );
 }

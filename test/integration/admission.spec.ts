@@ -1,5 +1,5 @@
 import type { Admission } from '../../libs/a2a-cluster/src/tasks/task-store.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { newScope, useCluster } from './cluster.fixture.js';
 import { artifact, AUTH_REQUIRED, COMPLETED, INPUT_REQUIRED, message, status, textOf } from './events.fixture.js';
 import { type DatabaseFactory, InterceptedDatabase, withoutGuard } from './faults.fixture.js';

@@ -6,7 +6,7 @@ import { DedicatedConnection } from '../../libs/a2a-cluster/src/postgres/connect
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
 import { pooledConnections } from '../helpers/database.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { useCluster } from './cluster.fixture.js';
 import { holdLock, holdTask, untilBlocked } from './rows.fixture.js';
 

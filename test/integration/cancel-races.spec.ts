@@ -1,6 +1,6 @@
 import { canceled } from '../../libs/a2a-cluster/src/turns/status-events.js';
 import { ConcurrentTaskModificationError } from '../../libs/a2a-cluster/src/errors/concurrent-task-modification.error.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { callContextOf, isLost, useCluster } from './cluster.fixture.js';
 import {
   artifact,

@@ -5,7 +5,7 @@ import { ConnectionPool } from '../../libs/a2a-cluster/src/postgres/connection/c
 import { isPassing, sqlState } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
 import { DatabaseConnectionError } from '../../libs/a2a-cluster/src/errors/database-connection.error.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { useCluster } from './cluster.fixture.js';
 import { holdLock, untilBlocked } from './rows.fixture.js';
 

@@ -3,7 +3,7 @@ import type { EffectCall } from '../../libs/a2a-cluster/src/effects/turn-effects
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { TaskCanceledError } from '../../libs/a2a-cluster/src/errors/task-canceled.error.js';
 import { TurnUsageError } from '../../libs/a2a-cluster/src/errors/turn-usage.error.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { newScope, type RunningTurn, useCluster } from './cluster.fixture.js';
 import { claimFrom, effectRows, errorOf } from './effects.fixture.js';
 import { artifact, AUTH_REQUIRED, COMPLETED, INPUT_REQUIRED, message, status } from './events.fixture.js';

@@ -4,7 +4,7 @@ import type { SqlExecutor } from '../../libs/a2a-cluster/src/postgres/connection
 import { storeError } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
 import type { Lane } from '../../libs/a2a-cluster/src/postgres/connection/connection-queue.js';
 import type { DedicatedConnection } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
-import { Deferred, within } from '../helpers/wait.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 
 /** How a replica sees the database: a test that breaks statements on purpose gives its own. */
 export type DatabaseFactory = (...args: ConstructorParameters<typeof ClusterDatabase>) => ClusterDatabase;

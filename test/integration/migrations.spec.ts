@@ -4,7 +4,7 @@ import { boundedStep } from '../../libs/a2a-cluster/src/postgres/schema/migratio
 import { MigrationBlockedError } from '../../libs/a2a-cluster/src/errors/migration-blocked.error.js';
 import { A2A_CLUSTER_MIGRATIONS } from '../../libs/a2a-cluster/src/postgres/schema/entities.js';
 import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
-import { Deferred, within } from '../helpers/wait.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 import { holdLock, untilBlocked } from './rows.fixture.js';
 
 /** As a step of a migration waits for a lock, in ms: what boundedStep has by default. */

@@ -4,7 +4,7 @@ import type pg from 'pg';
 import type { DedicatedConnection } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
 import { NotifyChannel } from '../../libs/a2a-cluster/src/postgres/streams/notify-channel.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { useCluster } from './cluster.fixture.js';
 import { InterceptedDatabase } from './faults.fixture.js';
 

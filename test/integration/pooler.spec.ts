@@ -5,7 +5,7 @@ import { DataSource } from 'typeorm';
 import { A2A_CLUSTER_ENTITIES } from '../../libs/a2a-cluster/src/postgres/schema/entities.js';
 import { PGBOUNCER, Pooler } from '../helpers/pooler.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { holdLock, untilBlocked } from './rows.fixture.js';
 import { createCluster, type Replica, useCluster } from './cluster.fixture.js';
 import { COMPLETED, status } from './events.fixture.js';

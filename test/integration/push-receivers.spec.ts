@@ -8,7 +8,7 @@ import { TypeOrmPushConfigStore } from '../../libs/a2a-cluster/src/postgres/push
 import type { PushClaimRequest } from '../../libs/a2a-cluster/src/push/push-config-store.js';
 import { InMemoryPushConfigStore } from '../../libs/a2a-cluster/src/testing/in-memory-push-config.store.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, INPUT_REQUIRED, status } from './events.fixture.js';
 import { interceptable, Pause } from './faults.fixture.js';

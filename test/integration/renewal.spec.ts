@@ -1,4 +1,4 @@
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { isLost, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, INPUT_REQUIRED, message, status } from './events.fixture.js';
 import { type DatabaseFactory, withoutGuard, withoutGuards } from './faults.fixture.js';

@@ -1,5 +1,5 @@
 import { lookStatement, renewStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import { artifact } from './events.fixture.js';
 import { type DatabaseFactory, type Guardless, type Rewrite, withoutGuard, withoutGuards } from './faults.fixture.js';

@@ -5,7 +5,7 @@ import { destroySocket } from '../../libs/a2a-cluster/src/postgres/connection/de
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { TurnUsageError } from '../../libs/a2a-cluster/src/errors/turn-usage.error.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { BOOKINGS, booked, SLOW, useBookings } from './bookings.fixture.js';
 import { isLost } from './cluster.fixture.js';
 import { claimFrom, effectRows, errorOf, nextAttempt } from './effects.fixture.js';

@@ -3,7 +3,7 @@ import { TurnTimeoutError } from '../../libs/a2a-cluster/src/errors/turn-timeout
 import { EFFECTS_METADATA_KEY } from '../../libs/a2a-cluster/src/effects/unresolved-effects.js';
 import { TurnConclusion } from '../../libs/a2a-cluster/src/turns/turn-conclusion.js';
 import type { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { newScope, useCluster } from './cluster.fixture.js';
 import { artifact, message, status, taskEvent, WORKING } from './events.fixture.js';
 import { connectionReset, interceptable, type Interception, Pause } from './faults.fixture.js';
