@@ -61,7 +61,11 @@ export function protocolProviders(): Provider[] {
         cancelTurns: CancelTurns,
         recovery: AbandonedRecovery,
         { turns, streams }: ResolvedOptions,
-      ) => new TaskCancellation(tasks, stream, cancelTurns, recovery, turns.cancelTimeoutMs + streams.pollIntervalMs),
+      ) =>
+        new TaskCancellation(tasks, stream, cancelTurns, recovery, {
+          cancelTimeoutMs: turns.cancelTimeoutMs,
+          pollIntervalMs: streams.pollIntervalMs,
+        }),
       [LEASED_TASKS, TaskEventStream, CancelTurns, AbandonedRecovery, RESOLVED_OPTIONS],
     ),
     provide(PushTargetGuard, ({ push }: ResolvedOptions) => new PushTargetGuard(push.allow), [RESOLVED_OPTIONS]),
@@ -118,7 +122,7 @@ export function protocolProviders(): Provider[] {
     provide(
       TurnAnswers,
       (tasks: VersionedTaskStore, stream: TaskEventStream, { streams }: ResolvedOptions) =>
-        new TurnAnswers(tasks, stream, streams.pollIntervalMs),
+        new TurnAnswers(tasks, stream, streams),
       [LEASED_TASKS, TaskEventStream, RESOLVED_OPTIONS],
     ),
     provide(

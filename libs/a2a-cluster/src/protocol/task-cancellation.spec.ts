@@ -14,7 +14,7 @@ describe('A cancel', () => {
     };
     const stream = { closed: new AbortController().signal };
     const turns = { prepare: () => ({}), isDraining: true };
-    const parts = [tasks, stream, turns, new NoRecovery(), 1_000] as never;
+    const parts = [tasks, stream, turns, new NoRecovery(), { cancelTimeoutMs: 500, pollIntervalMs: 500 }] as never;
     const cancellation = new TaskCancellation(...(parts as ConstructorParameters<typeof TaskCancellation>));
     const canceling = cancellation.cancel(scope, 'c', new ServerCallContext());
     await expect(canceling).rejects.toBeInstanceOf(TaskNotFoundError);

@@ -15,6 +15,14 @@ import type { AbandonedRecovery } from '../turns/abandoned-recovery.js';
 import type { CancelTurns } from '../turns/cancel-turns.js';
 import { canceled } from '../turns/status-events.js';
 
+/** Both in ms. Together they are what the holder of a task is given before CANCELED is forced. */
+export interface CancellationOptions {
+  /** How long a canceled turn has to clean up. */
+  cancelTimeoutMs: number;
+  /** How long the holder may take to hear of the cancel. */
+  pollIntervalMs: number;
+}
+
 /** Cancels a task from any replica, whichever runs it. */
 export class TaskCancellation {
   constructor(
@@ -22,8 +30,7 @@ export class TaskCancellation {
     private readonly stream: TaskEventStream,
     private readonly turns: CancelTurns,
     private readonly recovery: AbandonedRecovery,
-    /** How long the holder is given before CANCELED is forced, in ms. */
-    private readonly patienceMs: number,
+    private readonly options: CancellationOptions,
   ) {}
 
   /** Asks the executor's guards whether this caller may cancel. */
@@ -69,6 +76,10 @@ export class TaskCancellation {
         }
       }
     }
+  }
+
+  private get patienceMs(): number {
+    return this.options.cancelTimeoutMs + this.options.pollIntervalMs;
   }
 
   /** CANCELED whoever runs the task: its lease is taken away. */

@@ -46,7 +46,7 @@ function turnOf(published: TaskState, reply?: ReturnType<typeof said>) {
 }
 
 describe('The stream of a turn', () => {
-  const answers = new TurnAnswers(undefined as unknown as VersionedTaskStore, stream, 1_000);
+  const answers = new TurnAnswers(undefined as unknown as VersionedTaskStore, stream, { pollIntervalMs: 1_000 });
 
   async function responsesOf(turn: TurnProgress, onFirst: () => void = () => undefined): Promise<StreamResponse[]> {
     const responses: StreamResponse[] = [];

@@ -24,7 +24,8 @@ export class TurnAnswers {
   constructor(
     private readonly tasks: VersionedTaskStore,
     private readonly stream: TaskEventStream,
-    private readonly pollIntervalMs: number,
+    /** How often a task whose turn was lost is looked at, in ms. */
+    private readonly options: { pollIntervalMs: number },
   ) {}
 
   /** As soon as the message is durable. */
@@ -171,11 +172,11 @@ export class TurnAnswers {
     while (!this.stream.closed.aborted) {
       const stored = await this.look(taskNo);
       if (!stored) {
-        await pause(this.pollIntervalMs);
+        await pause(this.options.pollIntervalMs);
         continue;
       }
       if (isSettled(stored)) return 'task' in stored ? stored.task : stored;
-      const until = AbortSignal.timeout(this.pollIntervalMs);
+      const until = AbortSignal.timeout(this.options.pollIntervalMs);
       for await (const _ of this.stream.follow(taskNo, stored.version, until)) break;
     }
     throw new A2AError('The replica is shutting down; ask another one for the task.');
@@ -193,7 +194,7 @@ export class TurnAnswers {
       } catch (error) {
         if (error instanceof TaskNotFoundError) return undefined;
       }
-      await pause(this.pollIntervalMs);
+      await pause(this.options.pollIntervalMs);
     }
     return undefined;
   }
