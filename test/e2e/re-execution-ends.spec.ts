@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { Module, Scope } from '@nestjs/common';
-import { RECOVERY_METADATA_KEY, type TurnExecutor } from 'nestjs-a2a-cluster';
+import { RECOVERY_METADATA_KEY, StoreUnavailableError, type TurnExecutor } from 'nestjs-a2a-cluster';
 import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
@@ -214,7 +214,7 @@ describe('O35 attempts', () => {
 });
 
 describe('B12 attempts', () => {
-  const reset = (): Error => Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+  const reset = (): Error => new StoreUnavailableError('read ECONNRESET');
   const storeOf = (app: AgentApp): LeaseStore => app.nest.get(LeaseStore, { strict: false });
 
   afterEach(() => jest.restoreAllMocks());

@@ -138,7 +138,7 @@ describe('Cancels that race writes', () => {
   it('O41 while it is being canceled an INPUT_REQUIRED does not end the turn; the terminal status does', async () => {
     const a = cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
-    loop.canceling = true;
+    loop.cancel();
     loop.add(status(scope, INPUT_REQUIRED));
     await turn.flush();
     expect(await leaseRow(cluster.db, taskNo)).toBeDefined();

@@ -117,7 +117,7 @@ describe('Commits whose answer was lost', () => {
     expect(turn.signal.aborted).toBe(false);
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status COMPLETED']);
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
-    expect(await turn.ended.promise).toMatchObject({ kind: 'ended', version: 2 });
+    expect(await turn.outcome).toMatchObject({ kind: 'ended', version: 2 });
   });
 
   it.each(cases)('O53 the commit that asks and lets go, %s: the next turn finds the task waiting', async (lost) => {
@@ -155,7 +155,9 @@ describe('Commits whose answer was lost', () => {
       expect(await b.sweeper.runOnce()).toMatchObject({ failed: 1 });
       throw new CommitOutcomeUnknownError(connectionReset());
     };
-    await expect(replica.followUp(scope, message('answer'))).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    const turn = await replica.followUp(scope, message('answer'));
+    expect(await turn.outcome).toEqual({ kind: 'lost', taskNo });
+    expect(turn.loop).toBeUndefined();
     expect((await logOf(cluster.db, taskNo)).slice(2)).toEqual(['userMessage answer', 'status FAILED']);
     expect(replica.heartbeat.generations).toEqual([]);
   });
@@ -171,7 +173,9 @@ describe('Commits whose answer was lost', () => {
       expect(claimed).toHaveLength(1);
       throw new CommitOutcomeUnknownError(connectionReset());
     };
-    await expect(replica.followUp(scope, message('answer'))).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    const turn = await replica.followUp(scope, message('answer'));
+    expect(await turn.outcome).toEqual({ kind: 'lost', taskNo });
+    expect(turn.loop).toBeUndefined();
     expect((await logOf(cluster.db, taskNo)).slice(2)).toEqual(['userMessage answer']);
   });
 

@@ -25,8 +25,7 @@ import type { UnleasedTasksLook } from '../recovery/unleased-tasks.look.js';
 import type { Poller } from '../streams/poller.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import type { ExecutorProvider } from '../turns/executor/executor-provider.js';
-import type { LeaseWatch } from '../turns/lease-watch.js';
-import type { TurnRunner } from '../turns/turn-runner.js';
+import type { TurnDrain } from '../turns/turn-drain.js';
 
 /** How long the loops may take to finish what they are at when the app stops, in ms. */
 const LOOPS_MS = 1_000;
@@ -42,8 +41,7 @@ export interface LifecycleParts {
   requestHandler: A2ARequestHandler;
   transports: TransportPaths;
   legacyCompat: LegacyCompat;
-  runner: TurnRunner;
-  watch: LeaseWatch;
+  drain: TurnDrain;
   responses: OpenResponses;
   /** None where gRPC is off. */
   grpc: GrpcServer | null;
@@ -91,7 +89,7 @@ export class A2AClusterLifecycle
   async onModuleDestroy(): Promise<void> {
     const server: unknown = this.parts.adapterHost.httpAdapter?.getHttpServer?.();
     if (server instanceof Server) letConnectionsEnd(server as Server);
-    await this.parts.runner.drain(() => this.parts.watch.runOnce());
+    await this.parts.drain.run();
     racePoint('shutdown.drained');
   }
 

@@ -6,8 +6,10 @@ import { StaticOptions } from '../options/static.options.js';
 import { grpcProviders, grpcTarget } from './grpc-providers.js';
 import { AgentCards } from '../protocol/agent-cards.js';
 import { a2aBodyParser } from '../transports/http/body-parser.js';
+import { CallersTasks } from '../protocol/callers-tasks.js';
 import { ClusterRequestHandler } from '../protocol/cluster.request-handler.js';
 import { A2AGrpcServer } from '../transports/grpc/a2a-grpc.server.js';
+import { IncomingMessages } from '../protocol/incoming-messages.js';
 import { LargeAnswers } from '../protocol/large-answers.js';
 import { legacyBindings } from '../protocol/legacy-bindings.js';
 import { OpenResponses } from '../transports/flow/open-responses.js';
@@ -21,14 +23,14 @@ import { PushClient } from '../push/push-client.js';
 import { PushConfigStore } from '../push/push-config-store.js';
 import { PushDispatcher } from '../push/push-dispatcher.js';
 import { PushTargetGuard } from '../push/push-target.guard.js';
-import { AbandonedTurnRecovery } from '../recovery/abandoned-turn.recovery.js';
 import { Poller } from '../streams/poller.js';
 import { TaskEventStream } from '../streams/task-event-stream.js';
 import { scopeResolver } from '../tasks/task-scope.js';
 import { VersionedTaskStore } from '../tasks/task-store.js';
+import { AbandonedRecovery } from '../turns/abandoned-recovery.js';
+import { CancelTurns } from '../turns/cancel-turns.js';
+import { MessageTurns } from '../turns/message-turns.js';
 import { RunningTurns } from '../turns/running-turns.js';
-import { TurnAdmission } from '../turns/turn-admission.js';
-import { TurnRunner } from '../turns/turn-runner.js';
 import { provide, LEASED_TASKS, BODY_PARSER } from './provide.js';
 
 /** The request handler and the way to it. */
@@ -58,20 +60,15 @@ export function protocolProviders(): Provider[] {
       (
         tasks: VersionedTaskStore,
         stream: TaskEventStream,
-        admission: TurnAdmission,
-        runner: TurnRunner,
-        recovery: AbandonedTurnRecovery | null,
+        cancelTurns: CancelTurns,
+        recovery: AbandonedRecovery,
         { turns, streams }: ResolvedOptions,
       ) =>
-        new TaskCancellation(
-          tasks,
-          stream,
-          admission,
-          runner,
-          recovery ? (scope) => recovery.recoverTask(scope) : undefined,
-          turns.cancelTimeoutMs + streams.pollIntervalMs,
-        ),
-      [LEASED_TASKS, TaskEventStream, TurnAdmission, TurnRunner, AbandonedTurnRecovery, ResolvedOptions],
+        new TaskCancellation(tasks, stream, cancelTurns, recovery, {
+          cancelTimeoutMs: turns.cancelTimeoutMs,
+          pollIntervalMs: streams.pollIntervalMs,
+        }),
+      [LEASED_TASKS, TaskEventStream, CancelTurns, AbandonedRecovery, ResolvedOptions],
     ),
     provide(PushTargetGuard, ({ push }: ResolvedOptions) => new PushTargetGuard(push.allow), [ResolvedOptions]),
     provide(
@@ -102,44 +99,55 @@ export function protocolProviders(): Provider[] {
       LEASED_TASKS,
     ]),
     provide(
+      CallersTasks,
+      (tasks: VersionedTaskStore, { ownerResolver }: ResolvedOptions) =>
+        new CallersTasks(tasks, scopeResolver(ownerResolver)),
+      [LEASED_TASKS, ResolvedOptions],
+    ),
+    provide(
+      IncomingMessages,
+      (
+        cards: AgentCards,
+        callers: CallersTasks,
+        tasks: VersionedTaskStore,
+        messageTurns: MessageTurns,
+        push: PushReceivers,
+        { validateInputModes, turns, requests }: ResolvedOptions,
+      ) =>
+        new IncomingMessages(cards, callers, tasks, messageTurns, push, {
+          validateInputModes,
+          messageIdWindowMs: turns.messageIdWindowMs,
+          limits: requests,
+        }),
+      [AgentCards, CallersTasks, LEASED_TASKS, MessageTurns, PushReceivers, ResolvedOptions],
+    ),
+    provide(
+      TurnAnswers,
+      (tasks: VersionedTaskStore, stream: TaskEventStream, { streams }: ResolvedOptions) =>
+        new TurnAnswers(tasks, stream, streams),
+      [LEASED_TASKS, TaskEventStream, ResolvedOptions],
+    ),
+    provide(
       A2A_REQUEST_HANDLER,
       (
         cards: AgentCards,
-        tasks: VersionedTaskStore,
+        callers: CallersTasks,
         stream: TaskEventStream,
-        runner: TurnRunner,
+        messages: IncomingMessages,
+        answers: TurnAnswers,
         cancellation: TaskCancellation,
         push: PushReceivers,
         large: LargeAnswers,
-        { ownerResolver, validateInputModes, turns, streams, requests }: ResolvedOptions,
-      ) =>
-        new ClusterRequestHandler(
-          ...([
-            cards,
-            tasks,
-            stream,
-            runner,
-            new TurnAnswers(tasks, stream, streams.pollIntervalMs),
-            cancellation,
-          ] as const),
-          ...([
-            scopeResolver(ownerResolver),
-            validateInputModes,
-            turns.messageIdWindowMs,
-            push,
-            requests,
-            large,
-          ] as const),
-        ),
+      ) => new ClusterRequestHandler(cards, callers, stream, messages, answers, cancellation, push, large),
       [
         AgentCards,
-        LEASED_TASKS,
+        CallersTasks,
         TaskEventStream,
-        TurnRunner,
+        IncomingMessages,
+        TurnAnswers,
         TaskCancellation,
         PushReceivers,
         LargeAnswers,
-        ResolvedOptions,
       ],
     ),
     provide(

@@ -26,8 +26,7 @@ import { Poller } from '../streams/poller.js';
 import { TaskEventStream } from '../streams/task-event-stream.js';
 import { VersionedTaskStore } from '../tasks/task-store.js';
 import { ExecutorProvider } from '../turns/executor/executor-provider.js';
-import { LeaseWatch } from '../turns/lease-watch.js';
-import { TurnRunner } from '../turns/turn-runner.js';
+import { TurnDrain } from '../turns/turn-drain.js';
 import { BODY_PARSER, GRPC_SERVICES, MIN_STATEMENT_TIMEOUT_MS, provide } from './provide.js';
 import { protocolProviders } from './protocol-providers.js';
 import { recoveryProviders } from './recovery-providers.js';
@@ -113,8 +112,7 @@ const LIFECYCLE_PARTS = {
   executor: ExecutorProvider,
   adapterHost: HttpAdapterHost,
   requestHandler: A2A_REQUEST_HANDLER,
-  runner: TurnRunner,
-  watch: LeaseWatch,
+  drain: TurnDrain,
   responses: OpenResponses,
   grpc: A2AGrpcServer,
   push: PushDispatcher,

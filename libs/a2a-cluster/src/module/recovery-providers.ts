@@ -8,6 +8,7 @@ import { ClusterOptionsError } from '../errors/cluster-options.error.js';
 import { Heartbeat } from '../leases/heartbeat.js';
 import { LeaseStore } from '../leases/lease-store.js';
 import { AbandonedTaskSweeper } from '../recovery/abandoned-task.sweeper.js';
+import { AbandonedLeases } from '../recovery/abandoned-leases.js';
 import { AbandonedTurnRecovery } from '../recovery/abandoned-turn.recovery.js';
 import { InterruptedTaskTimeout } from '../recovery/interrupted-task.timeout.js';
 import { ReExecution } from '../recovery/re-execution.js';
@@ -16,7 +17,9 @@ import { UnleasedTasksLook } from '../recovery/unleased-tasks.look.js';
 import { TaskEventStream } from '../streams/task-event-stream.js';
 import { scopeResolver } from '../tasks/task-scope.js';
 import { VersionedTaskStore } from '../tasks/task-store.js';
-import { TurnAdmission } from '../turns/turn-admission.js';
+import { AbandonedRecovery, NoRecovery } from '../turns/abandoned-recovery.js';
+import { RunningTurns } from '../turns/running-turns.js';
+import { TurnFactory } from '../turns/turn-factory.js';
 import { TurnRunner } from '../turns/turn-runner.js';
 import { LEASED_EFFECTS, LEASED_TASKS, provide } from './provide.js';
 
@@ -24,37 +27,52 @@ import { LEASED_EFFECTS, LEASED_TASKS, provide } from './provide.js';
 export function recoveryProviders(): Provider[] {
   return [
     provide(
-      AbandonedTurnRecovery,
-      (
-        tasks: VersionedTaskStore,
-        leases: LeaseStore,
-        effects: EffectStore,
-        stream: TaskEventStream,
-        heartbeat: Heartbeat | null,
-        admission: TurnAdmission,
-        runner: TurnRunner,
-        { sweeper, contextCodec, ownerResolver, requests }: ResolvedOptions,
-        { agentId }: StaticOptions,
-      ) => {
-        if (!heartbeat || !sweeper) return null;
-        const scopeOf = scopeResolver(ownerResolver);
-        const reExecution = new ReExecution(runner, tasks, leases, contextCodec, scopeOf, requests);
-        const recovery = new AbandonedTurnRecovery(
-          ...([tasks, leases, effects, stream, heartbeat, reExecution, sweeper, agentId] as const),
-        );
-        admission.onAbandoned((scope) => recovery.recoverTask(scope));
-        return recovery;
-      },
-      [
-        ...[LEASED_TASKS, LeaseStore, LEASED_EFFECTS, TaskEventStream, Heartbeat],
-        ...[TurnAdmission, TurnRunner, ResolvedOptions, StaticOptions],
-      ],
+      AbandonedLeases,
+      (leases: LeaseStore, heartbeat: Heartbeat | null, running: RunningTurns, { sweeper }: ResolvedOptions) =>
+        heartbeat && sweeper ? new AbandonedLeases(leases, heartbeat, running, sweeper) : null,
+      [LeaseStore, Heartbeat, RunningTurns, ResolvedOptions],
     ),
     provide(
+      ReExecution,
+      (
+        turns: TurnFactory,
+        runner: TurnRunner,
+        running: RunningTurns,
+        tasks: VersionedTaskStore,
+        leases: LeaseStore,
+        { contextCodec, ownerResolver, requests }: ResolvedOptions,
+      ) =>
+        new ReExecution(turns, runner, running, tasks, leases, {
+          ...requests,
+          contextCodec,
+          scopeOf: scopeResolver(ownerResolver),
+        }),
+      [TurnFactory, TurnRunner, RunningTurns, LEASED_TASKS, LeaseStore, ResolvedOptions],
+    ),
+    provide(
+      AbandonedTurnRecovery,
+      (
+        abandoned: AbandonedLeases | null,
+        reExecution: ReExecution,
+        tasks: VersionedTaskStore,
+        effects: EffectStore,
+        stream: TaskEventStream,
+        { sweeper }: ResolvedOptions,
+        { agentId }: StaticOptions,
+      ) =>
+        abandoned && sweeper
+          ? new AbandonedTurnRecovery(abandoned, reExecution, tasks, effects, stream, { ...sweeper, agentId })
+          : null,
+      [AbandonedLeases, ReExecution, LEASED_TASKS, LEASED_EFFECTS, TaskEventStream, ResolvedOptions, StaticOptions],
+    ),
+    provide(AbandonedRecovery, (recovery: AbandonedTurnRecovery | null) => recovery ?? new NoRecovery(), [
+      AbandonedTurnRecovery,
+    ]),
+    provide(
       AbandonedTaskSweeper,
-      (recovery: AbandonedTurnRecovery | null, { sweeper }: ResolvedOptions) =>
-        recovery && sweeper ? new AbandonedTaskSweeper(recovery, sweeper) : null,
-      [AbandonedTurnRecovery, ResolvedOptions],
+      (abandoned: AbandonedLeases | null, recovery: AbandonedTurnRecovery | null, { sweeper }: ResolvedOptions) =>
+        abandoned && recovery && sweeper ? new AbandonedTaskSweeper(abandoned, recovery, sweeper) : null,
+      [AbandonedLeases, AbandonedTurnRecovery, ResolvedOptions],
     ),
     provide(
       InterruptedTaskTimeout,

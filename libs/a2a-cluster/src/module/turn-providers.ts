@@ -11,12 +11,17 @@ import { OpenResponses } from '../transports/flow/open-responses.js';
 import { Poller } from '../streams/poller.js';
 import { TaskEventStream } from '../streams/task-event-stream.js';
 import { VersionedTaskStore } from '../tasks/task-store.js';
+import { AbandonedRecovery } from '../turns/abandoned-recovery.js';
+import { CancelTurns } from '../turns/cancel-turns.js';
 import { ExecutorInvoker } from '../turns/executor/executor-invoker.js';
 import { ExecutorProvider } from '../turns/executor/executor-provider.js';
 import { LeaseWatch } from '../turns/lease-watch.js';
+import { MessageTurns } from '../turns/message-turns.js';
 import { RunningTurns } from '../turns/running-turns.js';
 import { TurnAdmission } from '../turns/turn-admission.js';
 import { TurnConclusion } from '../turns/turn-conclusion.js';
+import { TurnDrain } from '../turns/turn-drain.js';
+import { TurnFactory } from '../turns/turn-factory.js';
 import { TurnFenceInterceptor } from '../turns/executor/turn-fence.interceptor.js';
 import { TurnRunner } from '../turns/turn-runner.js';
 import { provide, LEASED_EFFECTS, LEASED_TASKS } from './provide.js';
@@ -27,19 +32,35 @@ export function turnProviders(): Provider[] {
     RunningTurns,
     provide(OpenResponses, ({ streams }: ResolvedOptions) => new OpenResponses(streams.keepAliveMs), [ResolvedOptions]),
     provide(
-      TurnAdmission,
+      TurnFactory,
       (
         tasks: VersionedTaskStore,
         stream: TaskEventStream,
         heartbeat: Heartbeat | null,
-        { contextCodec }: ResolvedOptions,
-      ) => new TurnAdmission(tasks, stream, heartbeat ?? undefined, contextCodec),
-      [LEASED_TASKS, TaskEventStream, Heartbeat, ResolvedOptions],
+        effects: EffectStore,
+        transactions: TurnTransactions | null,
+        { contextCodec, leases: times, turns }: ResolvedOptions,
+      ) =>
+        new TurnFactory(tasks, stream, heartbeat ?? undefined, effects, transactions ?? undefined, {
+          contextCodec,
+          retryMs: times ? times.ttlMs : RETRIED_WITHOUT_LEASES_MS,
+          cancelTimeoutMs: turns.cancelTimeoutMs,
+        }),
+      [LEASED_TASKS, TaskEventStream, Heartbeat, LEASED_EFFECTS, TurnTransactions, ResolvedOptions],
+    ),
+    provide(
+      TurnAdmission,
+      (tasks: VersionedTaskStore, heartbeat: Heartbeat | null, recovery: AbandonedRecovery) =>
+        new TurnAdmission(tasks, heartbeat ?? undefined, recovery),
+      [LEASED_TASKS, Heartbeat, AbandonedRecovery],
     ),
     provide(
       TurnConclusion,
       (stream: TaskEventStream, leases: LeaseStore, effects: EffectStore, { turns, sweeper }: ResolvedOptions) =>
-        new TurnConclusion(stream, leases, effects, turns, sweeper !== false && sweeper.policy !== 'fail'),
+        new TurnConclusion(stream, leases, effects, {
+          ...turns,
+          handsOver: sweeper !== false && sweeper.policy !== 'fail',
+        }),
       [TaskEventStream, LeaseStore, LEASED_EFFECTS, ResolvedOptions],
     ),
     provide(
@@ -57,29 +78,32 @@ export function turnProviders(): Provider[] {
       [ModulesContainer, StaticOptions, ResolvedOptions, ApplicationConfig],
     ),
     provide(
+      ExecutorInvoker,
+      (executor: ExecutorProvider) => new ExecutorInvoker(executor, new TurnFenceInterceptor()),
+      [ExecutorProvider],
+    ),
+    provide(
       TurnRunner,
+      (invoker: ExecutorInvoker, conclusion: TurnConclusion, running: RunningTurns, { turns }: ResolvedOptions) =>
+        new TurnRunner(invoker, conclusion, running, turns),
+      [ExecutorInvoker, TurnConclusion, RunningTurns, ResolvedOptions],
+    ),
+    provide(
+      MessageTurns,
+      (turns: TurnFactory, admission: TurnAdmission, runner: TurnRunner, running: RunningTurns) =>
+        new MessageTurns(turns, admission, runner, running),
+      [TurnFactory, TurnAdmission, TurnRunner, RunningTurns],
+    ),
+    provide(
+      CancelTurns,
       (
-        executor: ExecutorProvider,
-        admission: TurnAdmission,
-        conclusion: TurnConclusion,
+        turns: TurnFactory,
+        invoker: ExecutorInvoker,
+        runner: TurnRunner,
         running: RunningTurns,
-        leases: LeaseStore,
-        effects: EffectStore,
-        transactions: TurnTransactions | null,
-        { turns, leases: times }: ResolvedOptions,
-      ) => {
-        const invoker = new ExecutorInvoker(executor, new TurnFenceInterceptor(admission, conclusion));
-        return new TurnRunner(invoker, running, turns, {
-          effects,
-          transactions: transactions ?? undefined,
-          retryMs: times ? times.ttlMs : RETRIED_WITHOUT_LEASES_MS,
-          handOver: (generation) => leases.handOver(generation, 0),
-        });
-      },
-      [
-        ...[ExecutorProvider, TurnAdmission, TurnConclusion, RunningTurns],
-        ...[LeaseStore, LEASED_EFFECTS, TurnTransactions, ResolvedOptions],
-      ],
+        options: ResolvedOptions,
+      ) => new CancelTurns(turns, invoker, runner, running, options.turns),
+      [TurnFactory, ExecutorInvoker, TurnRunner, RunningTurns, ResolvedOptions],
     ),
     provide(
       LeaseWatch,
@@ -92,6 +116,12 @@ export function turnProviders(): Provider[] {
         poller: Poller,
       ) => new LeaseWatch(running, tasks, leases, heartbeat ?? undefined, stream, poller),
       [RunningTurns, LEASED_TASKS, LeaseStore, Heartbeat, TaskEventStream, Poller],
+    ),
+    provide(
+      TurnDrain,
+      (running: RunningTurns, watch: LeaseWatch, leases: LeaseStore, { turns }: ResolvedOptions) =>
+        new TurnDrain(running, watch, leases, turns),
+      [RunningTurns, LeaseWatch, LeaseStore, ResolvedOptions],
     ),
   ];
 }

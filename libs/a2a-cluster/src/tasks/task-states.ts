@@ -1,4 +1,4 @@
-import { TaskState, taskStateFromJSON, taskStateToJSON } from '@a2a-js/sdk';
+import { type Task, TaskState, taskStateFromJSON, taskStateToJSON } from '@a2a-js/sdk';
 
 /** In these a task has ended. */
 export const TERMINAL_STATES: readonly TaskState[] = [
@@ -32,4 +32,7 @@ export const endsTurn = (state: TaskState): boolean =>
 export const stateName = (state: TaskState): string => taskStateToJSON(state);
 
 /** The state behind the protocol's name of it. */
-export const stateOf = (name: string): TaskState => taskStateFromJSON(name);
+export const stateNamed = (name: string): TaskState => taskStateFromJSON(name);
+
+/** The state of a task, UNSPECIFIED where it has none. */
+export const stateOf = (task: Task | undefined): TaskState => task?.status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;

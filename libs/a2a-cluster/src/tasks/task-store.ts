@@ -5,6 +5,7 @@ import type { TaskScope } from './task-scope.js';
 import type { StoredLength } from './snapshot-pace.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
 import { encodeTask } from './task-event.codec.js';
+import { stateOf } from './task-states.js';
 
 export type { TaskScope } from './task-scope.js';
 
@@ -41,6 +42,10 @@ export interface LargeTask extends Omit<FoundTask, 'task' | 'length'> {
   /** How long its JSON is, or at most. */
   bytes: number;
 }
+
+/** The state of a task as a look at it finds it, whole or too large. */
+export const foundState = (found: StoredTask | LargeTask): TaskState =>
+  'task' in found ? stateOf(found.task) : found.state;
 
 /** A task as JSON text. */
 export interface TaskText {
@@ -197,7 +202,7 @@ export abstract class VersionedTaskStore implements TaskStore {
     const found = await this.findByNo(taskNo);
     if (!found) return undefined;
     const { version, task } = found;
-    return { version, state: task.status?.state ?? 0, text: encodeTask(task) };
+    return { version, state: stateOf(task), text: encodeTask(task) };
   }
 
   /** The task of a message that was accepted before, within its window. */

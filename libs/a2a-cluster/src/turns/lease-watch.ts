@@ -3,7 +3,7 @@ import type { LeaseStore } from '../leases/lease-store.js';
 import { SeparateLeaseStore } from '../leases/separate-lease-store.js';
 import type { Poller } from '../streams/poller.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
-import { isTerminal } from '../tasks/task-states.js';
+import { isTerminal, stateOf } from '../tasks/task-states.js';
 import type { TaskPosition, VersionedTaskStore } from '../tasks/task-store.js';
 import type { RunningTurns } from './running-turns.js';
 import type { TurnExecution } from './turn-execution.js';
@@ -72,6 +72,6 @@ export class LeaseWatch {
     if (position.ended !== undefined) return position.ended;
     if (position.version === known) return false;
     const stored = await this.tasks.findByNo(taskNo);
-    return isTerminal(stored?.task.status?.state ?? 0);
+    return isTerminal(stateOf(stored?.task));
   }
 }

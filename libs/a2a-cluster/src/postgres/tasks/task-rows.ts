@@ -4,7 +4,7 @@ import type { LeaseRequest } from '../../leases/lease-store.js';
 import { applyEvent } from '../../tasks/apply-event.js';
 import type { TaskEvent } from '../../tasks/task-event.js';
 import { decodeEvents, decodeTask } from '../../tasks/task-event.codec.js';
-import { isInterrupted, stateOf } from '../../tasks/task-states.js';
+import { isInterrupted, stateNamed } from '../../tasks/task-states.js';
 import type { FoundTask, LargeTask, StoredTask, TaskScope } from '../../tasks/task-store.js';
 
 /** A task as the statements read it: snapshot and tail. bigint columns arrive as strings. */
@@ -68,7 +68,7 @@ export function isWaiting(row: Pick<TaskRow, 'state' | 'stateVersion'> & { admit
   return asked && isInterrupted(stateOfRow(row));
 }
 
-export const stateOfRow = (row: Pick<TaskRow, 'state'>): TaskState => stateOf(row.state);
+export const stateOfRow = (row: Pick<TaskRow, 'state'>): TaskState => stateNamed(row.state);
 
 export function foundTask(row: FoundRow): FoundTask {
   const { tenant, owner, taskId } = row;

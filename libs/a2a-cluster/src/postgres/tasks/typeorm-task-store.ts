@@ -23,7 +23,7 @@ import type { ScopeResolver } from '../../tasks/task-scope.js';
 import { TaskListing } from './task-listing.js';
 import { pruneStatements } from './prune-statements.js';
 import { type OverdueTask, type TaskStatements, taskStatements, type TaskTables } from './task-statements.js';
-import { isInterrupted, isTerminal } from '../../tasks/task-states.js';
+import { isInterrupted, isTerminal, stateOf } from '../../tasks/task-states.js';
 import {
   type Admission,
   type AdmitOptions,
@@ -304,7 +304,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
     const events = expandTaskEvent(stored.task, task);
     if (events.length === 0) return;
     const saved = events.reduce<Task>(applyEvent, stored.task);
-    const endsTurn = isTerminal(saved.status?.state ?? 0);
+    const endsTurn = isTerminal(stateOf(saved));
     const texts = { snapshot: encodeTask(saved), head: headOf(saved) };
     const options = { expectedVersion: seen.version, commitId, endsTurn, ...texts };
     const version = await this.append({ taskNo: seen.taskNo, taskId: task.id }, events, options);

@@ -1,4 +1,5 @@
 import type { Response } from 'express';
+import { within } from '../../async/late-timer.js';
 
 /** How long streams may take to say goodbye at shutdown, in ms: a reader that does not read never lets them. */
 export const GOODBYE_MS = 500;
@@ -32,12 +33,7 @@ export class OpenResponses {
   /** Waits until streams have ended, and cuts off those whose readers do not read. Other answers take their time. */
   async end(): Promise<void> {
     if (this.open.size === 0) return;
-    let timer: NodeJS.Timeout | undefined;
-    await new Promise<void>((resolve) => {
-      this.whenNone = resolve;
-      timer = setTimeout(resolve, GOODBYE_MS);
-    });
-    clearTimeout(timer);
+    await within(GOODBYE_MS, new Promise<void>((resolve) => (this.whenNone = resolve)));
     for (const response of this.open.keys()) if (isEventStream(response)) response.destroy();
   }
 

@@ -1,4 +1,4 @@
-import { Logger, type NestInterceptor } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { A2AError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import { GuardsConsumer, InterceptorsConsumer } from '@nestjs/core/internal';
@@ -14,7 +14,10 @@ import {
 import { detailOf, messageOf } from '../../errors/described.js';
 import type { FencedEventBus } from '../fenced-event-bus.js';
 import { runInTurn } from '../current-turn.js';
-import type { TurnRequestContext } from '../turn-request-context.js';
+import type { ExecutorEnding } from '../turn-conclusion.js';
+import type { TurnExecution } from '../turn-execution.js';
+import { TurnRequestContext } from '../turn-request-context.js';
+import type { TurnFenceInterceptor } from './turn-fence.interceptor.js';
 
 /**
  * Runs the executor's methods as Nest handlers: its own guards, interceptors and filters work as on a controller. The
@@ -27,7 +30,7 @@ export class ExecutorInvoker {
 
   constructor(
     private readonly provider: ExecutorProvider,
-    private readonly fence: NestInterceptor,
+    private readonly fence: TurnFenceInterceptor,
   ) {}
 
   /** Finds the executor for a turn; a request-scoped one is made for it. */
@@ -51,28 +54,32 @@ export class ExecutorInvoker {
     if (!allowed) throw refused('a guard said no');
   }
 
-  /** Phase 2: the fence, then the users' interceptors, then `execute`. */
-  async execute(invocation: Invocation, request: TurnRequestContext, bus: FencedEventBus): Promise<void> {
-    await this.fenced(invocation, 'execute', [request, bus], bus, () => invocation.executor.execute(request, bus));
+  /**
+   * Phase 2: the fence, then the users' interceptors, then `execute`; in a cancel turn, which has only a caller,
+   * `cancelTask`. Returns how the executor came back.
+   */
+  async execute(
+    invocation: Invocation,
+    request: TurnRequestContext | ServerCallContext,
+    bus: FencedEventBus,
+  ): Promise<ExecutorEnding> {
+    const { executor } = invocation;
+    const { turn } = bus;
+    if (request instanceof TurnRequestContext) {
+      return this.fenced(invocation, 'execute', [request, bus], turn, () => executor.execute(request, bus));
+    }
+    const args = [turn.taskId, bus, request];
+    return this.fenced(invocation, 'cancelTask', args, turn, () => executor.cancelTask(turn.taskId, bus));
   }
 
-  /** A cancel turn: the same, around `cancelTask`. */
-  async executeCancel(invocation: Invocation, context: ServerCallContext, bus: FencedEventBus): Promise<void> {
-    const { taskId } = bus.execution;
-    const args = [taskId, bus, context];
-    await this.fenced(invocation, 'cancelTask', args, bus, () => invocation.executor.cancelTask(taskId, bus));
-  }
-
-  /** Tells the executor of a running turn that it is canceled. Its turn has the fence already. */
+  /** Tells the executor of a running turn that it is canceled. Its turn has the fence already. Never rejects. */
   async cancel(invocation: Invocation, context: ServerCallContext, bus: FencedEventBus): Promise<void> {
-    const { execution } = bus;
-    const { taskId } = execution;
+    const { turn } = bus;
+    const { taskId } = turn;
     const args = [taskId, bus, context];
     const inner = this.filtered(invocation, 'cancelTask', args, () => invocation.executor.cancelTask(taskId, bus));
     try {
-      await runInTurn(execution.cleanUp, execution.over, () =>
-        lastValueFrom(defer(inner), { defaultValue: undefined }),
-      );
+      await runInTurn(turn.cleanUp, turn.left, () => lastValueFrom(defer(inner), { defaultValue: undefined }));
     } catch (error) {
       this.logger.error(`cancelTask threw for task ${taskId}: ${detailOf(error)}`);
     }
@@ -82,27 +89,26 @@ export class ExecutorInvoker {
     invocation: Invocation,
     method: ExecutorMethod,
     args: unknown[],
-    bus: FencedEventBus,
+    turn: TurnExecution,
     run: () => Promise<void>,
-  ): Promise<void> {
+  ): Promise<ExecutorEnding> {
     const { executor } = invocation;
     const settling = async (): Promise<void> => {
       try {
         await run();
       } finally {
-        bus.execution.settled.resolve();
+        turn.executorSettled();
       }
     };
-    const inner = this.filtered(invocation, method, args, settling);
-    const result = (await this.interceptors.intercept(
+    const ending = (await this.interceptors.intercept(
       [this.fence],
       args,
       executor,
       handlerOf(executor, method),
-      inner,
+      this.filtered(invocation, method, args, settling),
       A2A_CONTEXT_TYPE,
-    )) as Observable<void>;
-    await lastValueFrom(result, { defaultValue: undefined });
+    )) as Observable<ExecutorEnding>;
+    return lastValueFrom(ending);
   }
 
   /** The users' interceptors around the method, and their filters around both. */
