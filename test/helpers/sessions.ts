@@ -1,6 +1,6 @@
 import { statementName } from '../../libs/a2a-cluster/src/postgres/connection/prepared-statements.js';
 import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
-import { laterCommitsStatement } from '../../libs/a2a-cluster/src/postgres/tasks/commit-statements.js';
+import { laterCommitStatement } from '../../libs/a2a-cluster/src/postgres/tasks/commit-statements.js';
 import { decideStatement, lockStatement } from '../../libs/a2a-cluster/src/postgres/tasks/task-statements.js';
 import { onCleanUp } from './clean-up.js';
 import { backendsOf } from './cluster.js';
@@ -17,7 +17,7 @@ const TABLES = {
   effects: '"a2a_task_effects"',
 };
 
-const APPENDS = [laterCommitsStatement(TABLES, 'wait').text, laterCommitsStatement(TABLES, 'skip').text] as const;
+const APPENDS = [laterCommitStatement(TABLES, false).text, laterCommitStatement(TABLES, true).text] as const;
 
 /** Statements of the library as a replica sends them, or what they begin with. */
 export const STATEMENTS = {

@@ -8,7 +8,9 @@ import {
   firstCommitsStatement,
   laterCommitParams,
   type LaterCommitRow,
+  laterCommitsParams,
   laterCommitsStatement,
+  laterCommitStatement,
 } from '../../libs/a2a-cluster/src/postgres/tasks/commit-statements.js';
 import { countStatement, listStatement } from '../../libs/a2a-cluster/src/postgres/tasks/list-statements.js';
 import {
@@ -254,8 +256,9 @@ describe('Plans of statements over many tasks', () => {
         'first commits',
         asked(firstCommitsStatement(tables), firstCommitParams([first], { agent: 'default', windowMs: 60_000 })),
       ],
-      ['later commits', asked(laterCommitsStatement(tables, 'skip'), laterCommitParams([later]))],
-      ['a later commit', asked(laterCommitsStatement(tables, 'wait'), laterCommitParams([later]))],
+      ['later commits', asked(laterCommitsStatement(tables), laterCommitsParams([later], 100))],
+      ['a later commit', asked(laterCommitStatement(tables, false), laterCommitParams(later))],
+      ['the last commit', asked(laterCommitStatement(tables, true), laterCommitParams(later))],
     ];
     // As after a migration: nothing is known of them.
     await cluster.db.query('TRUNCATE a2a_tasks, a2a_task_leases, a2a_task_events, a2a_message_receipts');

@@ -39,7 +39,10 @@ describe('Heartbeats beside everything else', () => {
   });
 
   it('O21 negative control: a renewal of lease rows would wait for a commit that has locked one for itself', async () => {
-    const guard = withoutGuards([['FOR KEY SHARE OFFSET 0', 'FOR SHARE OFFSET 0']], [RENEWAL_OF_LEASES]);
+    const guard = withoutGuards(
+      [['(SELECT task_no FROM t) FOR KEY SHARE', '(SELECT task_no FROM t) FOR SHARE']],
+      [RENEWAL_OF_LEASES],
+    );
     const { taskNo, hold, renewing } = await renewalDuringACommit(false, guard.database);
     guard.expectGone();
     await untilBlocked(cluster.db, 2);

@@ -65,7 +65,7 @@ describe('What a turn costs in statements', () => {
         for (let at = 0; at < events; at += 1) loop.add(artifact(scope, `a${at}`, 'x'.repeat(bytes)));
         await turn.flush();
       });
-    const oneCommit = expect.stringMatching(/^WITH a AS MATERIALIZED [^]*UPDATE "a2a_tasks"/) as unknown;
+    const oneCommit = expect.stringMatching(/^WITH t AS MATERIALIZED/) as unknown;
     expect(await commit(0, 0)).toEqual([oneCommit]);
     expect(await commit(50, 10)).toEqual([oneCommit, oneCommit]);
     expect(await commit(1, 200_000)).toEqual([oneCommit, oneCommit]);

@@ -47,6 +47,16 @@ export const MUTATIONS: readonly Mutation[] = [
         from: 'WHERE generation = t.generation AND task_no = t.task_no',
         to: 'WHERE task_no = t.task_no',
       },
+      {
+        file: COMMIT_STATEMENTS,
+        from: 'WHERE generation = $generation AND task_no = (SELECT task_no FROM t)',
+        to: 'WHERE $generation::bigint > 0 AND task_no = (SELECT task_no FROM t)',
+      },
+      {
+        file: COMMIT_STATEMENTS,
+        from: '($generation::bigint IS NULL OR generation = $generation)',
+        to: '($generation::bigint IS NULL OR $generation > 0)',
+      },
     ],
   },
   {
@@ -61,12 +71,12 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: GROUP_COMMIT,
-        from: 'const [row] = await this.waiting.run(on, laterCommitParams([commit]), { timeoutMs });',
+        from: 'const [row] = await statement.run(on, laterCommitParams(commit), { timeoutMs });',
         to: `const { generation, ends } = commit.row;
         const releases = generation !== undefined && ends;
         if (releases) await on.query('DELETE FROM a2a_task_leases WHERE generation = $1', [generation]);
         const saved = releases ? { ...commit, row: { ...commit.row, generation: undefined } } : commit;
-        const [row] = await this.waiting.run(on, laterCommitParams([saved]), { timeoutMs });`,
+        const [row] = await statement.run(on, laterCommitParams(saved), { timeoutMs });`,
       },
     ],
   },
@@ -115,8 +125,13 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: COMMIT_STATEMENTS,
-        from: 'AND state NOT IN ${TERMINAL_LIST}',
-        to: '',
+        from: 'AND state NOT IN ${TERMINAL_LIST}\n       FOR UPDATE\n',
+        to: 'FOR UPDATE\n',
+      },
+      {
+        file: COMMIT_STATEMENTS,
+        from: 'AND state NOT IN ${TERMINAL_LIST}\n         FOR UPDATE SKIP',
+        to: 'FOR UPDATE SKIP',
       },
       {
         file: TASK_STORE,

@@ -211,35 +211,95 @@ export const firstCommitsStatement = (tables: TaskTables): Statement<FirstCommit
 const taskColumns = `tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
                      snapshot, snapshot_version, head, head_version`;
 
-type LaterCommitParams = Record<keyof LaterCommitRow, unknown> & CommitParams;
+/** What a commit changes in its task's row `k`. */
+const changeOf = (by: Record<'count' | 'state' | 'stateVersion' | 'snapshot' | 'head', string>): string => `
+           version = k.version + ${by.count},
+           state = coalesce(${by.state}, k.state),
+           state_since = CASE WHEN ${by.state} IS NULL THEN k.state_since ELSE clock_timestamp() END,
+           state_version = coalesce(${by.stateVersion}, k.state_version),
+           snapshot = coalesce(${by.snapshot}, k.snapshot),
+           snapshot_version = CASE WHEN ${by.snapshot} IS NULL THEN k.snapshot_version ELSE k.version + ${by.count} END,
+           head = nullif(coalesce(${by.head}, k.head), ''),
+           head_version = CASE WHEN ${by.head} IS NOT NULL OR k.head_version = k.version THEN k.version + ${by.count}
+                               ELSE k.head_version END,
+           updated_at = clock_timestamp()`;
 
-export const laterCommitParams = (
+type LaterCommitAlone = LaterCommitRow & { event: string };
+
+export const laterCommitParams = ({ row, events }: CommitOf<LaterCommitRow>): LaterCommitAlone => ({
+  ...row,
+  event: joinLines(events),
+});
+
+/**
+ * I3, I4: a later commit of a task. The task's row is locked under the version that the writer knows, and only while the
+ * task has not ended; then the lease under the writer's generation; and all that the commit writes hangs on both. A stale
+ * version or a stale lease writes nothing at all, and answers nothing. The lease is locked with FOR KEY SHARE, which stops a
+ * claim and lets a renewal pass. The commit that ends the turn takes the lease away (I2).
+ *
+ * It waits for locks. As a list of one it would cost a stream an eighth of its events: so it has a text of its own.
+ */
+export const laterCommitStatement = (
+  { tasks, events, leases }: TaskTables,
+  endsTurn: boolean,
+): Statement<LaterCommitAlone, { version: number }> => {
+  const lease = endsTurn
+    ? `(
+    DELETE FROM ${leases}
+     WHERE task_no = (SELECT task_no FROM t) AND ($generation::bigint IS NULL OR generation = $generation)
+    RETURNING task_no
+  )`
+    : `MATERIALIZED (
+    SELECT task_no FROM ${leases}
+     WHERE generation = $generation AND task_no = (SELECT task_no FROM t) FOR KEY SHARE
+  )`;
+  return new Statement(`
+  WITH t AS MATERIALIZED (
+    SELECT task_no FROM ${tasks}
+     WHERE task_no = $task_no AND version = $version
+       AND state NOT IN ${TERMINAL_LIST}
+       FOR UPDATE
+  ), l AS ${lease}, u AS (
+    UPDATE ${tasks} AS k
+       SET ${changeOf({
+         count: '$count::integer',
+         state: '$state::text',
+         stateVersion: '$state_version::integer',
+         snapshot: '$snapshot::text',
+         head: '$head::text',
+       })}
+     WHERE k.task_no = coalesce((SELECT task_no FROM l), (SELECT task_no FROM t WHERE $generation::bigint IS NULL))
+    RETURNING k.task_no, k.version
+  ), e AS (
+    INSERT INTO ${events} (task_no, version, event, commit_id)
+    SELECT u.task_no, $version + n.place, n.event, $commit_id::uuid
+      FROM u, unnest(${lines('$event')}) WITH ORDINALITY AS n(event, place)
+  )
+  SELECT version FROM u`);
+};
+
+type LaterCommits = Record<keyof LaterCommitRow, unknown> & CommitParams;
+
+export const laterCommitsParams = (
   commits: readonly CommitOf<LaterCommitRow>[],
-  lockTimeoutMs?: number,
-): LaterCommitParams => ({
+  lockTimeoutMs: number,
+): LaterCommits => ({
   ...LATER_COMMITS.params(commits.map(({ row }) => row)),
   ...commitParams(commits, lockTimeoutMs),
 });
 
-/** What a commit does where others have locked its task or its lease. */
-export type WhenLocked = 'wait' | 'skip';
-
 /**
- * I3, I4: later commits of tasks. The task's row is locked under the version that the writer knows, and only while the task
- * has not ended; then the lease under the writer's generation; and all that a commit writes hangs on both. A stale version
- * or a stale lease writes nothing at all: the commit is missing among the answers. The lease is locked with FOR KEY SHARE,
- * which stops a claim and lets a renewal pass. The commit that ends the turn takes the lease away (I2).
- *
- * `wait` is for one commit. A group skips what others have locked, and those commits go alone: so the group neither stands
- * in a transaction of one of its tasks, nor has a part in a deadlock with those who lock leases in another order. Only where
- * a lease was renewed since the statement began does SKIP LOCKED wait for a claim under way, which is a single statement
- * and waits for nobody.
+ * I3, I4: later commits of several turns under their leases, each as in `laterCommitStatement`. But what others have locked
+ * is not waited for: such a commit is missing among the answers, and goes alone. So the group neither stands in a
+ * transaction of one of its tasks, nor has a part in a deadlock with those who lock leases in another order. Only where a
+ * lease was renewed since the statement began does SKIP LOCKED wait for a claim under way, which is a single statement and
+ * waits for nobody.
  */
-export const laterCommitsStatement = (
-  { tasks, events, leases }: TaskTables,
-  whenLocked: WhenLocked,
-): Statement<LaterCommitParams, { at: number; version: number }> => {
-  const skip = whenLocked === 'skip' ? ' SKIP LOCKED' : '';
+export const laterCommitsStatement = ({
+  tasks,
+  events,
+  leases,
+}: TaskTables): Statement<LaterCommits, { at: number; version: number }> => {
   const lease = `SELECT generation FROM ${leases} WHERE generation = t.generation AND task_no = t.task_no`;
   return new Statement(`
   WITH a AS MATERIALIZED (
@@ -249,32 +309,26 @@ export const laterCommitsStatement = (
       SELECT FROM ${tasks}
        WHERE task_no = a.task_no AND version = a.version
          AND state NOT IN ${TERMINAL_LIST}
-         FOR UPDATE${skip} OFFSET 0
+         FOR UPDATE SKIP LOCKED OFFSET 0
     ) AS locked
   ), kept AS MATERIALIZED (
-    SELECT t.at FROM t CROSS JOIN LATERAL (${lease} FOR KEY SHARE${skip} OFFSET 0) AS locked
+    SELECT t.at FROM t CROSS JOIN LATERAL (${lease} FOR KEY SHARE SKIP LOCKED OFFSET 0) AS locked
      WHERE NOT t.ends
   ), ended AS (
     DELETE FROM ${leases} AS x
-     USING t CROSS JOIN LATERAL (${lease} FOR UPDATE${skip} OFFSET 0) AS locked
+     USING t CROSS JOIN LATERAL (${lease} FOR UPDATE SKIP LOCKED OFFSET 0) AS locked
      WHERE t.ends AND x.generation = locked.generation
     RETURNING t.at
-  ), freed AS (
-    DELETE FROM ${leases} AS x USING t WHERE t.ends AND t.generation IS NULL AND x.task_no = t.task_no
   ), u AS (
     UPDATE ${tasks} AS k
-       SET version = k.version + t.count,
-           state = coalesce(t.state, k.state),
-           state_since = CASE WHEN t.state IS NULL THEN k.state_since ELSE clock_timestamp() END,
-           state_version = coalesce(t.state_version, k.state_version),
-           snapshot = coalesce(t.snapshot, k.snapshot),
-           snapshot_version = CASE WHEN t.snapshot IS NULL THEN k.snapshot_version ELSE k.version + t.count END,
-           head = nullif(coalesce(t.head, k.head), ''),
-           head_version = CASE WHEN t.head IS NOT NULL OR k.head_version = k.version THEN k.version + t.count
-                               ELSE k.head_version END,
-           updated_at = clock_timestamp()
-      FROM (SELECT at FROM kept UNION ALL SELECT at FROM ended UNION ALL SELECT at FROM t WHERE generation IS NULL) AS l
-           JOIN t USING (at)
+       SET ${changeOf({
+         count: 't.count',
+         state: 't.state',
+         stateVersion: 't.state_version',
+         snapshot: 't.snapshot',
+         head: 't.head',
+       })}
+      FROM (SELECT at FROM kept UNION ALL SELECT at FROM ended) AS l JOIN t USING (at)
      WHERE k.task_no = t.task_no
     RETURNING k.task_no, k.version, t.version AS before, t.commit_id, at
   ), e AS (

@@ -8,7 +8,9 @@ import {
   firstCommitsStatement,
   laterCommitParams,
   type LaterCommitRow,
+  laterCommitsParams,
   laterCommitsStatement,
+  laterCommitStatement,
   type MadeTask,
 } from './commit-statements.js';
 import type { TaskTables } from './task-statements.js';
@@ -37,8 +39,9 @@ export class GroupCommit {
   private readonly creates: Batcher<FirstCommit, MadeTask | undefined>;
   private readonly appends: Batcher<LaterCommit, number | undefined>;
   private readonly firstCommits: ReturnType<typeof firstCommitsStatement>;
-  private readonly waiting: ReturnType<typeof laterCommitsStatement>;
-  private readonly skipping: ReturnType<typeof laterCommitsStatement>;
+  private readonly laterCommit: ReturnType<typeof laterCommitStatement>;
+  private readonly lastCommit: ReturnType<typeof laterCommitStatement>;
+  private readonly laterCommits: ReturnType<typeof laterCommitsStatement>;
 
   constructor(
     private readonly database: ClusterDatabase,
@@ -46,8 +49,9 @@ export class GroupCommit {
     private readonly agent: string,
   ) {
     this.firstCommits = database.prepared(firstCommitsStatement(tables));
-    this.waiting = database.prepared(laterCommitsStatement(tables, 'wait'));
-    this.skipping = database.prepared(laterCommitsStatement(tables, 'skip'));
+    this.laterCommit = database.prepared(laterCommitStatement(tables, false));
+    this.lastCommit = database.prepared(laterCommitStatement(tables, true));
+    this.laterCommits = database.prepared(laterCommitsStatement(tables));
     this.creates = new Batcher<FirstCommit, MadeTask | undefined>(
       {
         alone: (commit, timeoutMs) => this.createAlone(commit, timeoutMs),
@@ -114,7 +118,8 @@ export class GroupCommit {
     commit: LaterCommit,
     timeoutMs = this.database.maxTimeoutMs,
   ): Promise<number | undefined> {
-    const [row] = await this.waiting.run(on, laterCommitParams([commit]), { timeoutMs });
+    const statement = commit.row.ends ? this.lastCommit : this.laterCommit;
+    const [row] = await statement.run(on, laterCommitParams(commit), { timeoutMs });
     return row?.version;
   }
 
@@ -124,11 +129,11 @@ export class GroupCommit {
   ): Promise<ReadonlyMap<number, number>> {
     // One statement changes no row twice: of two commits of one task it would do parts of both.
     const places = firstOfEach(commits, ({ row }) => row.task_no);
-    const params = laterCommitParams(
+    const params = laterCommitsParams(
       places.map((at) => commits[at]!),
       LOCK_TIMEOUT_MS,
     );
-    const rows = await this.skipping.run(this.database, params, { timeoutMs });
+    const rows = await this.laterCommits.run(this.database, params, { timeoutMs });
     return new Map(rows.map(({ at, version }) => [places[at - 1]!, version]));
   }
 
