@@ -60,6 +60,40 @@ describe('Effects of a task that is canceled', () => {
     expect(await ledger()).toEqual([{ key: 'refund', state: 'succeeded' }]);
   });
 
+  test('I2 I6 a cancel that is heard while FAILED waits for an action under way: it cleans up under the lease', async () => {
+    const [begun, acted, cleanedUp] = [new Deferred(), new Deferred(), new Deferred<boolean>()];
+    const leases = () => fixture.database.query('SELECT generation FROM a2a_task_leases');
+    const app = await fixture.start({
+      execute: async (context, bus) => {
+        working(bus, context);
+        await context.turn.flush();
+        const act = (): Promise<void> => {
+          begun.resolve();
+          return acted.promise;
+        };
+        void context.turn.effect('charge', { replay: 'never' }, act);
+        await begun.promise;
+        throw new Error('gave up');
+      },
+      cancelTask: async () => {
+        acted.resolve();
+        const isGone = eventually(async () => (await leases()).length === 0, { timeoutMs: 500 });
+        cleanedUp.resolve(
+          await isGone.then(
+            () => false,
+            () => true,
+          ),
+        );
+      },
+    });
+    const client = await app.client();
+    const { id } = await Recording.send(client, 'hello').task();
+    await begun.promise;
+    expect(stateName(await cancel(client, id))).toBe('CANCELED');
+    expect(await cleanedUp.promise).toBe(true);
+    await eventually(async () => (await leases()).length === 0);
+  });
+
   test('I7 a cancel that is asked for while the executor is about to act: nothing is dispatched', async () => {
     const asked = new Deferred();
     const flagged = new Deferred();

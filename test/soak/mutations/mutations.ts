@@ -54,8 +54,8 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: COMMIT_STATEMENTS,
-        from: '($generation::bigint IS NULL OR generation = $generation)',
-        to: '($generation::bigint IS NULL OR $generation > 0)',
+        from: '(NOT $fenced::boolean OR generation = $generation)',
+        to: '(NOT $fenced::boolean OR $generation::bigint > 0)',
       },
     ],
   },

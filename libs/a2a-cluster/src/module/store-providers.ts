@@ -137,6 +137,12 @@ export function storeProviders(): Provider[] {
 function leasedTasks(tasks: VersionedTaskStore, leases: LeaseStore, options: ResolvedOptions): VersionedTaskStore {
   if (!options.leases) return tasks;
   if (leases instanceof SeparateLeaseStore) return new OrderedTaskStore(tasks, leases);
+  if ('acquire' in leases) {
+    throw new ClusterOptionsError(
+      'extraProviders',
+      `${leases.constructor.name} has a method acquire, so it keeps leases apart from the tasks: let it extend SeparateLeaseStore.`,
+    );
+  }
   if (!(leases instanceof TypeOrmLeaseStore) || tasks instanceof TypeOrmTaskStore) return tasks;
   throw new ClusterOptionsError(
     'extraProviders',

@@ -113,7 +113,10 @@ export class TurnConclusion {
     const mayHaveEffects = turn.hasEffects || turn.subject.again !== undefined;
     const unresolved = loop.key && mayHaveEffects ? await this.unresolved(turn, loop.key.taskNo) : [];
     const evidence = evidenceOf(unresolved);
-    loop.add(failed(turn, text + evidence.text, evidence.metadata));
+    if (loop.add(failed(turn, text + evidence.text, evidence.metadata)) || !loop.isCanceling) return;
+    // A cancel has come meanwhile. Only CANCELED ends the turn then, and what cleans up still needs the lease.
+    await turn.cancellation;
+    loop.add(canceled(turn));
   }
 
   /**

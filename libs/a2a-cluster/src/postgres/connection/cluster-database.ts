@@ -226,7 +226,8 @@ export class ClusterDatabase implements SqlExecutor {
       const asked = this.connections().lend(lane, (error, given) => {
         if (!given) {
           bound.clear();
-          return reject(error!);
+          // Nothing was sent.
+          return reject(storeError(error, false) as Error);
         }
         lent = given;
         runStatement<R>(given, statement, this.maxTransactionMs, (failure, result) => {

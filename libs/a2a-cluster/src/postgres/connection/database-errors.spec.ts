@@ -3,6 +3,7 @@ import { CommitOutcomeUnknownError } from '../../errors/commit-outcome-unknown.e
 import { DatabaseConnectionError } from '../../errors/database-connection.error.js';
 import { DatabaseOverloadedError } from '../../errors/database-overloaded.error.js';
 import { DatabaseTimeoutError } from '../../errors/database-timeout.error.js';
+import { StoreUnavailableError } from '../../errors/store-unavailable.error.js';
 import { connectionTrouble, verdictOn } from './database-errors.js';
 
 /** As the server says it, in the server's language. */
@@ -117,6 +118,8 @@ describe('What an error of the database says', () => {
     [new Error('anything else'), DEFECT],
     [undefined, DEFECT],
     ['a text', DEFECT],
+    [new StoreUnavailableError('of another store', { cause: new Error('LOADING') }), AGAIN],
+    [new StoreUnavailableError('for rows', { cause: refused('40001') }), CONTENTION],
   ])('%s', (error, words) => {
     expect(wordsOf(error)).toBe(words);
   });

@@ -79,7 +79,7 @@ export function verdictOn(error: unknown): Verdict {
   if (error instanceof DatabaseTimeoutError || error instanceof DatabaseConnectionError) return ELSEWHERE;
   if (error instanceof CommitOutcomeUnknownError || error instanceof DatabaseOverloadedError) return AGAIN;
   // Ours for what the database said.
-  if (error instanceof StoreUnavailableError) return error.cause === undefined ? AGAIN : verdictOn(error.cause);
+  if (error instanceof StoreUnavailableError) return { ...verdictOn(error.cause), isPassing: true };
   // The connection died between two statements of a transaction, and TypeORM has let go of it.
   if (error instanceof QueryRunnerAlreadyReleasedError) return ELSEWHERE;
   const code = codeOf(error);
@@ -112,7 +112,7 @@ export const isPassing = (error: unknown): boolean => verdictOn(error).isPassing
  */
 export function storeError(error: unknown, mayBeDone: boolean): unknown {
   if (error instanceof StoreUnavailableError) {
-    if (!(error instanceof DatabaseConnectionError) || error.mayBeDone === mayBeDone) return error;
+    if (!(error instanceof DatabaseConnectionError) || mayBeDone || !error.mayBeDone) return error;
     return new DatabaseConnectionError(error.message, { cause: error.cause, mayBeDone });
   }
   return isPassing(error) ? new StoreUnavailableError(messageOf(error), { cause: error, mayBeDone }) : error;

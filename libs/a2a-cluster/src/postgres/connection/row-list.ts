@@ -33,5 +33,13 @@ export class RowList<Row extends object> {
 /** The lines of a text parameter. */
 export const lines = (parameter: string): string => `string_to_array(${parameter}::text, E'\\n', '')`;
 
-/** Texts without line breaks as one; null is an empty line. */
-export const joinLines = (texts: readonly (string | null)[]): string => texts.map((text) => text ?? '').join('\n');
+/** Texts as the lines of one; null is an empty line. Throws RangeError where one of them has a line break itself. */
+export function joinLines(texts: readonly (string | null)[]): string {
+  const broken = texts.find((text) => text?.includes('\n'));
+  if (broken !== undefined) {
+    throw new RangeError(
+      'A text that is stored has a line break outside of its strings: give JSON without white space.',
+    );
+  }
+  return texts.map((text) => text ?? '').join('\n');
+}

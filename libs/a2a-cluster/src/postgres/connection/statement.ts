@@ -6,6 +6,9 @@ export interface SqlExecutor {
   query<R extends object>(sql: string, params?: unknown[], timeoutMs?: number, lane?: Lane): Promise<R[]>;
 }
 
+/** A parameter, or what is quoted: names of tables and texts may hold a dollar sign too. */
+const PARAMETERS = /"(?:[^"]|"")*"|'(?:[^']|'')*'|\$([a-zA-Z]\w*)/g;
+
 /**
  * A statement with named parameters, which PostgreSQL is given as numbered ones: `$holder` stands wherever the value of
  * `holder` does. `Params` are its parameters. `Row` is what becomes of a row of its answer.
@@ -20,7 +23,9 @@ export class Statement<Params extends object, Row extends object = object> {
     source: string,
     private readonly toRow: (raw: never) => Row = (raw) => raw,
   ) {
-    this.text = source.replace(/\$([a-zA-Z]\w*)/g, (_, name: string) => `$${this.numberOf(name as keyof Params)}`);
+    this.text = source.replace(PARAMETERS, (found, name: string | undefined) =>
+      name === undefined ? found : `$${this.numberOf(name as keyof Params)}`,
+    );
   }
 
   async run(
@@ -32,9 +37,12 @@ export class Statement<Params extends object, Row extends object = object> {
     return rows.map((raw) => this.toRow(raw as never));
   }
 
-  /** The values in the order of their numbers. What is undefined is NULL. */
+  /** The values in the order of their numbers. What is undefined is NULL; what is not there at all is a mistake. */
   values(params: Params): unknown[] {
-    return this.names.map((name) => params[name] ?? null);
+    return this.names.map((name) => {
+      if (name in params) return params[name] ?? null;
+      throw new TypeError(`The statement has no value for its parameter ${String(name)}.`);
+    });
   }
 
   private numberOf(name: keyof Params): number {

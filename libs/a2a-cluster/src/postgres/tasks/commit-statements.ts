@@ -224,11 +224,12 @@ const changeOf = (by: Record<'count' | 'state' | 'stateVersion' | 'snapshot' | '
                                ELSE k.head_version END,
            updated_at = clock_timestamp()`;
 
-type LaterCommitAlone = LaterCommitRow & { event: string };
+type LaterCommitAlone = LaterCommitRow & { event: string; fenced: boolean };
 
 export const laterCommitParams = ({ row, events }: CommitOf<LaterCommitRow>): LaterCommitAlone => ({
   ...row,
   event: joinLines(events),
+  fenced: row.generation !== undefined,
 });
 
 /**
@@ -246,7 +247,7 @@ export const laterCommitStatement = (
   const lease = endsTurn
     ? `(
     DELETE FROM ${leases}
-     WHERE task_no = (SELECT task_no FROM t) AND ($generation::bigint IS NULL OR generation = $generation)
+     WHERE task_no = (SELECT task_no FROM t) AND (NOT $fenced::boolean OR generation = $generation)
     RETURNING task_no
   )`
     : `MATERIALIZED (
@@ -268,7 +269,7 @@ export const laterCommitStatement = (
          snapshot: '$snapshot::text',
          head: '$head::text',
        })}
-     WHERE k.task_no = coalesce((SELECT task_no FROM l), (SELECT task_no FROM t WHERE $generation::bigint IS NULL))
+     WHERE k.task_no = coalesce((SELECT task_no FROM l), (SELECT task_no FROM t WHERE NOT $fenced::boolean))
     RETURNING k.task_no, k.version
   ), e AS (
     INSERT INTO ${events} (task_no, version, event, commit_id)

@@ -43,7 +43,7 @@ export class TaskListing {
       agent: this.agent,
       contextId: params.contextId || undefined,
       state: params.status ? stateName(params.status) : undefined,
-      statusAfter: params.statusTimestampAfter && new Date(params.statusTimestampAfter).toISOString(),
+      statusAfter: params.statusTimestampAfter ? new Date(params.statusTimestampAfter).toISOString() : undefined,
     };
     const rows = (bytesAtOnce: number): Promise<ListedRow[]> =>
       this.read(this.page, {
