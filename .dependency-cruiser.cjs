@@ -5,46 +5,59 @@ const LIBRARY = '^libs/a2a-cluster/src/';
 const SPEC = '[.]spec[.]ts$';
 
 /**
- * What each folder of the library may import, besides itself: docs/architecture.md, "The house". Imports point one way;
- * types count like values. Only the root files see everything, and nothing but them sees `testing`.
+ * What each room of the library may import, besides itself: docs/internals/architecture.md, "The house". Imports point one
+ * way, and types count like values. Only `module` and the index see everything. Nothing but them sees `testing`.
  */
+const LEAVES = ['async', 'errors', 'race-points'];
 const ARROWS = {
   'race-points': [],
   errors: [],
-  database: ['errors'],
-  observability: ['database', 'errors'],
-  leases: ['database', 'errors'],
-  tasks: ['leases', 'database', 'errors'],
-  streams: ['tasks', 'leases', 'database', 'errors'],
-  effects: ['streams', 'tasks', 'leases', 'database', 'errors'],
-  push: ['streams', 'tasks', 'leases', 'database', 'errors'],
-  retention: ['effects', 'streams', 'tasks', 'leases', 'database', 'errors'],
-  turns: ['effects', 'push', 'streams', 'tasks', 'leases', 'database', 'observability', 'errors'],
+  async: ['errors'],
+  options: ['errors'],
+  leases: ['options', ...LEAVES],
+  tasks: ['leases', 'options', ...LEAVES],
+  streams: ['tasks', 'leases', 'options', ...LEAVES],
+  effects: ['streams', 'tasks', 'leases', 'options', ...LEAVES],
+  push: ['streams', 'tasks', 'leases', 'options', ...LEAVES],
+  retention: ['effects', 'streams', 'tasks', 'leases', 'options', ...LEAVES],
 };
+ARROWS.turns = ['effects', 'push', 'streams', 'tasks', 'leases', 'options', ...LEAVES];
 ARROWS.recovery = ['turns', ...ARROWS.turns];
-ARROWS.protocol = ['recovery', ...ARROWS.recovery];
-// Points may be anywhere.
-for (const allowed of Object.values(ARROWS)) allowed.push('race-points');
+ARROWS['transports/flow'] = ['tasks', ...LEAVES];
+ARROWS.protocol = ['recovery', 'transports/flow', ...ARROWS.recovery];
+ARROWS.transports = ['protocol', ...ARROWS.protocol];
+ARROWS.postgres = ['retention', 'effects', 'push', 'streams', 'tasks', 'leases', 'options', ...LEAVES];
+ARROWS.stores = ['effects', 'push', 'streams', 'tasks', 'leases', ...LEAVES];
 ARROWS.testing = Object.keys(ARROWS);
+ARROWS.module = Object.keys(ARROWS);
 
-/** Root files that a folder may import all the same: the options are what the protocol's controllers are made of. */
-const ROOT_FILES = { protocol: ['a2a-cluster.options.ts'], testing: ['[^/]+'] };
-
-const SQL_FOLDERS = ['database', 'leases', 'tasks', 'streams', 'effects', 'push'];
+/** Files that a room may import all the same. */
+const FILES = {
+  // Whose task it is: a name, and nothing of what tasks are.
+  leases: ['tasks/task-scope.ts'],
+  // What a recovery policy is shown of an outside action: a type, and nothing that runs.
+  options: ['effects/unresolved-effects.ts'],
+};
 
 const either = (names) => `(${names.join('|')})`;
 const npm = (...names) => `(^|/)node_modules/(@types/)?${either(names)}(/|$)|^${either(names)}$`;
+
+/** A room in a room has arrows of its own. */
+const roomsWithin = (folder) =>
+  Object.keys(ARROWS)
+    .filter((other) => other.startsWith(`${folder}/`))
+    .map((other) => `${LIBRARY}${other}/`);
 
 const arrows = Object.entries(ARROWS).map(([folder, allowed]) => ({
   name: `arrow-${folder}`,
   comment: `${folder} may import ${allowed.join(', ') || 'nothing'} of the library`,
   severity: 'error',
-  from: { path: `${LIBRARY}${folder}/`, pathNot: SPEC },
+  from: { path: `${LIBRARY}${folder}/`, pathNot: [SPEC, ...roomsWithin(folder)] },
   to: {
     path: LIBRARY,
     pathNot: [
       `${LIBRARY}${either([folder, ...allowed])}/`,
-      ...(ROOT_FILES[folder] ?? []).map((file) => `${LIBRARY}${file}$`),
+      ...(FILES[folder] ?? []).map((file) => `${LIBRARY}${file}$`),
     ],
   },
 }));
@@ -78,10 +91,10 @@ module.exports = {
     },
     {
       name: 'library-stands-alone',
-      comment: 'The library knows neither its tests nor its sample',
+      comment: 'The library knows neither its tests nor its tools nor its sample',
       severity: 'error',
       from: { path: '^libs/', pathNot: SPEC },
-      to: { path: '^(test|apps)/' },
+      to: { path: '^(test|tools|apps)/' },
     },
     {
       name: 'library-imports-its-peers',
@@ -95,20 +108,39 @@ module.exports = {
       comment: "The sample imports 'nestjs-a2a-cluster' like any user, never a file of it",
       severity: 'error',
       from: { path: '^apps/', pathNot: SPEC },
+      to: { path: '^(libs|tools|test)/', dependencyTypesNot: ['aliased', 'npm'] },
+    },
+    {
+      name: 'tools-use-the-package',
+      comment:
+        "The tools import 'nestjs-a2a-cluster' like any user, and what the sample offers, but nothing of the tests",
+      severity: 'error',
+      from: { path: '^tools/' },
       to: { path: '^(libs|test)/', dependencyTypesNot: ['aliased', 'npm'] },
+    },
+    {
+      name: 'harness-knows-no-agent',
+      comment: 'What starts servers and processes serves every agent, test and demo alike',
+      severity: 'error',
+      from: { path: '^tools/harness/' },
+      to: { path: '^tools/', pathNot: '^tools/harness/' },
     },
     {
       name: 'schedule-only-in-recovery',
       comment: 'Jobs are the sweepers; other timers are in heartbeat, poller and dispatcher',
       severity: 'error',
-      from: { path: `${LIBRARY}[^/]+/`, pathNot: [SPEC, `${LIBRARY}${either(['recovery', 'testing'])}/`] },
+      from: { path: `${LIBRARY}[^/]+/`, pathNot: [SPEC, `${LIBRARY}${either(['recovery', 'module'])}/`] },
       to: { path: npm('@nestjs/schedule') },
     },
     {
       name: 'sql-only-in-stores',
-      comment: 'What needs the database asks a store',
+      comment: 'SQL has a wing of its own: what needs the database asks a store',
       severity: 'error',
-      from: { path: `${LIBRARY}[^/]+/`, pathNot: [SPEC, `${LIBRARY}${either([...SQL_FOLDERS, 'testing'])}/`] },
+      from: {
+        path: `${LIBRARY}[^/]+/`,
+        // The work of turn.transaction() is given TypeORM's EntityManager.
+        pathNot: [SPEC, `${LIBRARY}${either(['postgres', 'module'])}/`, `${LIBRARY}effects/turn-transactions[.]ts$`],
+      },
       to: { path: npm('pg', 'typeorm', '@nestjs/typeorm') },
     },
     {
@@ -123,7 +155,7 @@ module.exports = {
     tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
     doNotFollow: { path: 'node_modules' },
-    exclude: { path: '^(libs|apps)/[^/]+/dist/' },
+    exclude: { path: ['^(libs|apps)/[^/]+/dist/', '^dist/'] },
     enhancedResolveOptions: {
       exportsFields: ['exports'],
       conditionNames: ['import', 'types', 'node', 'default'],

@@ -1,7 +1,7 @@
 /** @type {import('jest').Config} */
 export default {
   testEnvironment: 'node',
-  roots: ['<rootDir>/libs', '<rootDir>/apps', '<rootDir>/test'],
+  roots: ['<rootDir>/libs', '<rootDir>/apps', '<rootDir>/tools', '<rootDir>/test'],
   testMatch: ['**/*.spec.ts'],
   testPathIgnorePatterns: ['/node_modules/', '/dist/'],
   modulePathIgnorePatterns: ['/dist/'],
@@ -23,6 +23,7 @@ export default {
   },
   moduleNameMapper: {
     '^nestjs-a2a-cluster$': '<rootDir>/libs/a2a-cluster/src/index.ts',
+    '^nestjs-a2a-cluster/(stores|testing)$': '<rootDir>/libs/a2a-cluster/src/$1/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   globalSetup: '<rootDir>/test/helpers/global-setup.ts',

@@ -4,7 +4,7 @@ export interface BenchArguments {
   names: string[];
   /** Where the measures go as JSON: a file, the end of the output (true), or nowhere. */
   json: string | boolean;
-  /** Whether docs/performance.md is brought up to date. */
+  /** Whether docs/internals/performance.md is brought up to date. */
   docs: boolean;
 }
 

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from 'nestjs-a2a-cluster';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
-import { type EmbeddedDatabase, startEmbeddedDatabase } from '../../apps/sample/src/demo/embedded-database.js';
+import { reservePort } from '../../tools/harness/port.js';
+import { PostgresServer } from '../../tools/harness/postgres-server.js';
 
 /** Connections of every contender's pool: the drivers' own default. */
 export const POOL_SIZE = 10;
@@ -10,15 +11,15 @@ export const POOL_SIZE = 10;
 /** One PostgreSQL for the whole run; a database for each contender of each workload. */
 export class BenchEnvironment {
   private constructor(
-    private readonly server: EmbeddedDatabase,
+    private readonly server: PostgresServer,
     readonly postgresVersion: string,
     readonly progress: (text: string) => void,
   ) {}
 
   static async start(progress: (text: string) => void): Promise<BenchEnvironment> {
-    const server = await startEmbeddedDatabase();
+    const server = await PostgresServer.start({ findPort: reservePort });
     try {
-      const version = await withClient(server.url, async (client) => {
+      const version = await withClient(server.url(), async (client) => {
         const { rows } = await client.query<{ version: string }>(`SELECT current_setting('server_version') AS version`);
         return rows[0]!.version;
       });

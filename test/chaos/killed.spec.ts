@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { blockedBackend, lockTask, STATEMENTS } from '../helpers/sessions.js';
@@ -13,7 +13,7 @@ import {
   type TaskLog,
   userMessages,
 } from '../helpers/task-log.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** After its last heartbeat nothing may be decided about a replica's turn before this, in ms of the database's clock. */
 const SOONEST_MS = TIMES.ttl - 5;
@@ -118,6 +118,32 @@ describe('Killed replicas', () => {
       } finally {
         await lock.release();
       }
+    },
+    SLOW_MS,
+  );
+
+  it(
+    'O19 O30 the holder is killed after AUTH_REQUIRED, before it returns: its lease is dropped, the task waits on',
+    async () => {
+      const { a, b } = cluster;
+      const { id } = await send(a.client, 'auth 60');
+      const watcher = Recording.subscribe(b.client, id);
+      await watcher.task();
+      const { pid, expiresAt } = (await cluster.lease(id))!;
+      expect(pid).toBe(a.process.pid); // its executor has not returned
+      await cluster.kill('A');
+
+      await eventually(async () => !(await cluster.lease(id)), { timeoutMs: LATEST_MS });
+      expect(Date.now()).toBeGreaterThanOrEqual(expiresAt.getTime());
+      const waiting = await log(id);
+      expectSound(waiting);
+      expect(waiting).toMatchObject({ state: 'AUTH_REQUIRED', version: 2, leases: 0 });
+
+      expect(stateName(await send(b.client, 'say it is me', { taskId: id }))).toBe('COMPLETED');
+      const stored = await log(id);
+      expectEnded(stored, 'COMPLETED');
+      expectFollowed(await watcher.finished(), stored);
+      await cluster.add('A');
     },
     SLOW_MS,
   );

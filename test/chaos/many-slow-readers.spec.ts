@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { onCleanUp } from '../helpers/clean-up.js';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { stateName } from '../helpers/recording.js';
 import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
 import { REPORTS_USAGE, usageOf } from '../helpers/usage-report.js';
-import { eventually, within } from '../helpers/wait.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 
 const MIB = 1024 * 1024;
 

@@ -1,10 +1,11 @@
-import { cancel, send } from '../helpers/client.js';
+import { cancel, send } from '../../tools/harness/client.js';
+import { onCleanUp } from '../helpers/clean-up.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { backends, LISTENING, SENT, terminateBackends } from '../helpers/sessions.js';
 import { expectEnded, expectFollowed, readLog, recoveryOf, type TaskLog, userMessages } from '../helpers/task-log.js';
-import { TcpProxy } from '../helpers/tcp-proxy.js';
-import { eventually } from '../helpers/wait.js';
+import { TcpProxy } from '../../tools/harness/tcp-proxy.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** Longer than elsewhere: the tenth of it that a replica keeps as a margin is compared with a clock outside of it. */
 const TTL_MS = 4_000;
@@ -20,6 +21,7 @@ describe('Replicas and their network', () => {
   beforeAll(async () => {
     cluster = await TestCluster.start({ A2A_TTL_MS: TTL_MS }, ['B', 'C']);
     proxy = await TcpProxy.start(cluster.database.url);
+    onCleanUp(() => proxy.stop());
     await cluster.add('A', { DATABASE_URL: proxy.url });
   }, SLOW_MS);
 

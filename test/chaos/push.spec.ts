@@ -1,7 +1,6 @@
-import { send } from '../helpers/client.js';
-import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
+import { send } from '../../tools/harness/client.js';
+import { LOAD_MS, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { Deferred, eventually } from '../helpers/wait.js';
 import { readLog, type TaskLog } from '../helpers/task-log.js';
 
 /** Replicas that die while they tell push receivers: another one goes on where the log says that they stand. */
@@ -78,95 +77,6 @@ describe('Push over crashes', () => {
       await dropClaims();
       await expectTold(receiver, id, 0);
       expect(receiver.seen().slice(0, 2)).toEqual(['task WORKING', 'task WORKING']);
-    },
-    SLOW_MS,
-  );
-
-  interface Row {
-    delivered: number;
-    attempts: number;
-    failed: string | null;
-  }
-
-  const rowOf = async (taskId: string): Promise<Row> =>
-    (
-      await cluster.database.query<Row>(
-        `SELECT p.delivered_version AS delivered, p.attempts, p.failed
-           FROM a2a_push_configs AS p JOIN a2a_tasks AS t USING (task_no) WHERE t.task_id = $1 AND p.config_id = 'hook'`,
-        [taskId],
-      )
-    )[0]!;
-
-  /** A task that waits for its client, and a receiver that is known to know. */
-  async function waiting(): Promise<{ receiver: PushReceiver; id: string }> {
-    const receiver = await PushReceiver.start();
-    const { id } = await send(cluster.b.client, 'ask go on?', configOf(receiver));
-    const { version } = await readLog(cluster.database, id);
-    await eventually(async () => (await rowOf(id)).delivered === version, { timeoutMs: LOAD_MS });
-    return { receiver, id };
-  }
-
-  it(
-    'O47 a receiver that is down for a while is told all of it once it is back, in order',
-    async () => {
-      await cluster.add('A', push);
-      const { receiver, id } = await waiting();
-      const { port } = receiver;
-      await receiver.close();
-      await send(cluster.a.client, 'stream 3 0\nsay done', { taskId: id });
-      await eventually(async () => (await rowOf(id)).attempts > 1, { timeoutMs: LOAD_MS });
-      const back = await PushReceiver.start(port);
-      await expectTold(back, id, receiver.received.length);
-      // Nobody died: nothing comes twice.
-      expect(back.received.length + receiver.received.length).toBe(pushed(await readLog(cluster.database, id)).length);
-    },
-    SLOW_MS,
-  );
-
-  it(
-    'O47 a receiver that takes longer than a heartbeat is told once and in order, and holds up no other of its task',
-    async () => {
-      const { receiver, id } = await waiting();
-      const slow = await PushReceiver.start();
-      const others = new Deferred();
-      slow.answer = (response) => void others.promise.then(() => response.writeHead(200).end());
-      const { taskPushNotificationConfig } = configOf(slow).configuration;
-      await cluster.a.client.createTaskPushNotificationConfig({
-        ...taskPushNotificationConfig,
-        id: 'slow',
-        taskId: id,
-      });
-      const known = receiver.received.length;
-      // Its first answer comes when the other one knows the end, which is after two heartbeats.
-      await send(cluster.b.client, `work ${(2 * TIMES.heartbeat) / 1_000}\nsay done`, { taskId: id });
-      await expectTold(receiver, id, 0);
-      expect(slow.received.length).toBeLessThanOrEqual(1);
-      others.resolve();
-      await expectTold(slow, id, known);
-      expect(slow.received.length + known).toBe(receiver.received.length);
-    },
-    SLOW_MS,
-  );
-
-  it(
-    'O47 a receiver that answers 410 is given up with the reason, and goes on where it stood when it is registered again',
-    async () => {
-      const { receiver, id } = await waiting();
-      const { delivered } = await rowOf(id);
-      receiver.answer = 410;
-      await send(cluster.a.client, 'stream 3 0\nask and now?', { taskId: id });
-      await eventually(async () => (await rowOf(id)).failed, { timeoutMs: LOAD_MS });
-      const given = await rowOf(id);
-      expect(given).toMatchObject({ failed: `127.0.0.1:${receiver.port} answered 410` });
-      const { version } = await readLog(cluster.database, id);
-      expect(given.delivered).toBeLessThan(version);
-      expect(given.delivered).toBeGreaterThanOrEqual(delivered);
-
-      receiver.answer = 200;
-      const { taskPushNotificationConfig } = configOf(receiver).configuration;
-      await cluster.b.client.createTaskPushNotificationConfig({ ...taskPushNotificationConfig, taskId: id });
-      await expectTold(receiver, id, 0);
-      expect(await rowOf(id)).toMatchObject({ attempts: 0, failed: null });
     },
     SLOW_MS,
   );

@@ -1,9 +1,9 @@
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { SqlPoints } from '../helpers/sql-points.js';
 import { expectFollowed, readLog, type TaskLog, userMessages } from '../helpers/task-log.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 const TIMES = { ttl: 1_500, sweep: 250, backoff: 100 };
 const ENVIRONMENT = {
@@ -131,29 +131,6 @@ describe('Turns that are run again', () => {
       expectCompleted(stored);
       expect(await ledger(id)).toEqual({ dispatchAttempts: 1, acceptedEffects: 1 });
       expect(stored.entries.filter(({ text }) => text?.startsWith('charged 5'))).toHaveLength(1);
-    },
-    SLOW_MS,
-  );
-
-  it(
-    'O58 the call throws after the outside has accepted: unknown, FAILED, not dispatched again',
-    async () => {
-      const { database, b } = cluster;
-      const sender = Recording.send(b.client, 'charge 5 never 300');
-      const { id } = await sender.task();
-      const accepted = () => database.query('SELECT 1 FROM ledger.entries WHERE task_id = $1', [id]);
-      await eventually(async () => (await accepted()).length > 0, { timeoutMs: LOAD_MS });
-      // What the ledger is asked next it cannot answer.
-      await database.query('ALTER TABLE ledger.entries RENAME TO entries_gone');
-      try {
-        await sender.finished(LOAD_MS);
-      } finally {
-        await database.query('ALTER TABLE ledger.entries_gone RENAME TO entries');
-      }
-      const stored = await log(id);
-      expectCompleted(stored, 'FAILED');
-      expect(evidenceIn(stored)).toMatchObject([{ key: 'charge-1', replay: 'never', attempt: 1 }]);
-      expect(await ledger(id)).toEqual({ dispatchAttempts: 1, acceptedEffects: 1 });
     },
     SLOW_MS,
   );

@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { onCleanUp } from '../helpers/clean-up.js';
-import { send } from '../helpers/client.js';
+import { send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, summaryOf } from '../helpers/recording.js';
 import { expectEnded, expectFollowed, readLog, type TaskLog } from '../helpers/task-log.js';
 import { REPORTS_USAGE, type Usage, usageOf } from '../helpers/usage-report.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 const MIB = 1024 * 1024;
 

@@ -1,4 +1,4 @@
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { SqlPoints } from '../helpers/sql-points.js';

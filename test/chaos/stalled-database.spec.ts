@@ -1,13 +1,14 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { stablePort } from '../../tools/harness/port.js';
+import { PostgresServer } from '../../tools/harness/postgres-server.js';
 import { onCleanUp } from '../helpers/clean-up.js';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, Member, SLOW_MS, TIMES } from '../helpers/cluster.js';
-import { PipelinedReads } from '../helpers/pipelined-reads.js';
+import { PipelinedReads } from '../../tools/harness/pipelined-reads.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import type { ReplicaEnvironment } from '../helpers/replica-process.js';
-import { eventually, within } from '../helpers/wait.js';
-import { DatabaseServer } from '../soak/cluster/database-server.js';
+import type { ReplicaEnvironment } from '../../tools/harness/replica-process.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 
 /** The sample waits for a connection for 5 s; a statement of the library has 2 s. No time-out is longer. */
 const STALL_MS = 7_000;
@@ -21,14 +22,17 @@ const CLOSE_MS = 5_000;
 
 /** The server of all tests would stand still for all of them: these have one of their own. */
 describe('A database server that stands still', () => {
-  let database: DatabaseServer;
+  let database: PostgresServer;
   let env: ReplicaEnvironment;
 
   beforeAll(async () => {
-    database = await DatabaseServer.start(join(process.env.A2A_TEST_RUN_DIR ?? '', 'postgres-own-'));
+    database = await PostgresServer.start({
+      findPort: stablePort,
+      folderPrefix: join(process.env.A2A_TEST_RUN_DIR ?? '', 'postgres-own-'),
+    });
     onCleanUp(() => database.stop());
     env = {
-      DATABASE_URL: database.replicaUrl,
+      DATABASE_URL: await database.createDatabase('stalled'),
       A2A_SWEEP_MS: TIMES.sweep,
       A2A_POLL_MS: TIMES.poll,
       A2A_DRAIN_MS: TIMES.drain,

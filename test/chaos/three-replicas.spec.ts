@@ -1,11 +1,8 @@
 import { SLOW_MS } from '../helpers/cluster.js';
-import { cancels } from './three-replicas/cancel.suite.js';
 import { cluster, startCluster } from './three-replicas/cluster.js';
 import { frozenReplicas } from './three-replicas/frozen.suite.js';
 import { grpcReplicas } from './three-replicas/grpc.suite.js';
 import { shutdowns } from './three-replicas/shutdown.suite.js';
-import { streams } from './three-replicas/streams.suite.js';
-import { turns } from './three-replicas/turns.suite.js';
 
 /** What needs no more than three replicas with the usual times: their boots would cost more than the tests themselves. */
 describe('Three replicas', () => {
@@ -13,9 +10,6 @@ describe('Three replicas', () => {
 
   afterAll(() => cluster.stop());
 
-  streams();
-  turns();
-  cancels();
   frozenReplicas();
   shutdowns();
   // Kills C.

@@ -19,7 +19,7 @@ import {
 } from '@a2a-js/sdk';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { type Method, RawGrpcClient } from '../helpers/grpc-client.js';
+import { type Method, RawGrpcClient } from '../helpers/raw-grpc-client.js';
 import { answered, type ErrorDetail, type WireAnswer, WireClient } from './wire.client.js';
 import { WireStream } from './wire.stream.js';
 import type { WireEvent, WireParams } from './wire.types.js';

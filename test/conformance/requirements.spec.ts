@@ -8,7 +8,8 @@ import { BINDINGS, clientOf, inEachSetUp } from './set-ups.fixture.js';
 import { streamRequirements } from './streams.requirements.js';
 import { taskRequirements } from './tasks.requirements.js';
 
-// Each test is named after the requirements of A2A 1.0 that it shows, by the compatibility kit's ids: docs/conformance.md.
+// Each test is named after the requirements of A2A 1.0 that it shows, by the compatibility kit's ids; see
+// docs/internals/conformance.md.
 inEachSetUp((served) => {
   bindingRequirements(served);
   httpRequirements(served);

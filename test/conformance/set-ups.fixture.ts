@@ -1,7 +1,7 @@
-import { ConformanceAgent } from '../../apps/sample/src/conformance/conformance-agent.executor.js';
-import { conformanceCard } from '../../apps/sample/src/conformance/agent-card.js';
-import { GrpcRoundRobinProxy } from '../../apps/sample/src/conformance/grpc-round-robin.proxy.js';
-import { RoundRobinProxy } from '../../apps/sample/src/conformance/round-robin.proxy.js';
+import { ConformanceAgent } from '../../tools/conformance/conformance-agent.executor.js';
+import { conformanceCard } from '../../tools/conformance/agent-card.js';
+import { GrpcRoundRobinProxy } from '../../tools/conformance/grpc-round-robin.proxy.js';
+import { RoundRobinProxy } from '../../tools/conformance/round-robin.proxy.js';
 import { AgentAppFixture, TRANSPORTS } from '../e2e/agent-app.fixture.js';
 import { targetOf, withGrpc } from '../e2e/grpc.fixture.js';
 import { GrpcClient } from './grpc.client.js';

@@ -1,4 +1,4 @@
-import { within } from '../helpers/wait.js';
+import { within } from '../../tools/harness/wait.js';
 import type { WireEvent } from './wire.types.js';
 
 /** How long an event may be in coming: a limit is there to end what hangs. */

@@ -7,10 +7,10 @@ import {
   type SweepResult,
   type TurnRequestContext,
 } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
-import type { AgentApp, AgentAppFixture, AgentBehaviour, ClusterOptions } from './agent-app.fixture.js';
+import { eventually } from '../../tools/harness/wait.js';
+import { type AgentApp, AgentAppFixture, type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
 import { completed, textOf, working } from './agent-events.js';
 
 /** Who held the leases that {@link Abandoned} has made run out. */
@@ -42,6 +42,43 @@ export interface LeaseRow {
   /** Until it can be claimed, in ms. */
   expiresInMs: number;
   renewedAt: string;
+}
+
+/** Two replicas of an agent, A of which has died in a turn. */
+export interface AbandonedTask {
+  a: AgentApp;
+  b: AgentApp;
+  atA: Client;
+  atB: Client;
+  id: string;
+}
+
+export interface AbandonedOptions {
+  /** Options of both. Default: what {@link reExecuting} says. */
+  cluster?: ClusterOptions;
+  /** What the turn was sent. */
+  text?: string;
+  /** A dies when this has resolved. Default: as soon as the task is stored. */
+  once?: (task: AbandonedTask) => Promise<unknown>;
+}
+
+/** Apps, their leases, and turns whose replica is gone. */
+export class RecoveryFixture extends AgentAppFixture {
+  readonly leases = new Leases(this);
+
+  /** A turn that A runs and that nobody has recovered: the next sweep finds it. */
+  async abandoned(
+    agent: AgentBehaviour,
+    { cluster = reExecuting(), text, once }: AbandonedOptions = {},
+  ): Promise<AbandonedTask> {
+    const [a, b] = await this.startTwo({ ...agent, cluster });
+    const [atA, atB] = [await a.client(), await b.client()];
+    const { id } = await begin(atA, text);
+    const task = { a, b, atA, atB, id };
+    await once?.(task);
+    await this.leases.abandon(id);
+    return task;
+  }
 }
 
 /** The leases in the database, as a test sees and changes them. */

@@ -20,7 +20,7 @@ import {
   type TurnRequestContext,
 } from 'nestjs-a2a-cluster';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import { type ClientOptions, clientFor } from '../helpers/client.js';
+import { type ClientOptions, clientFor } from '../../tools/harness/client.js';
 import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
 import { expectNoLease, expectNothingLeft, watchTimers } from '../helpers/resource-check.js';
 import { RecordingLogger } from './recording.logger.js';

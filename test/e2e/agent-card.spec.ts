@@ -1,5 +1,5 @@
 import type { AgentCard } from '@a2a-js/sdk';
-import { errorName, errorOf, send } from '../helpers/client.js';
+import { errorName, errorOf, send } from '../../tools/harness/client.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf } from './agent-events.js';
 import { callBody, cardOf, messageBody, post, type Transport, urlsOf } from './raw-requests.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { cancel, errorName, getTask, send, stream, subscribe } from '../helpers/client.js';
+import { cancel, errorName, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf } from './agent-events.js';

@@ -6,7 +6,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { ScheduleModule } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import { A2A_CLUSTER_ENTITIES, A2AClusterModule, ClusterOptionsError } from 'nestjs-a2a-cluster';
-import { send } from '../helpers/client.js';
+import { send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import {
   AgentAppFixture,

@@ -1,7 +1,7 @@
 import { currentTurn, TaskCanceledError } from 'nestjs-a2a-cluster';
-import { cancel, send } from '../helpers/client.js';
+import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
 import { inputRequired, working } from './agent-events.js';
 
@@ -58,6 +58,40 @@ describe('Effects of a task that is canceled', () => {
     expect(stateName(await cancel(client, id))).toBe('CANCELED');
     expect(calls).toEqual(['refund']);
     expect(await ledger()).toEqual([{ key: 'refund', state: 'succeeded' }]);
+  });
+
+  test('I2 I6 a cancel that is heard while FAILED waits for an action under way: it cleans up under the lease', async () => {
+    const [begun, acted, cleanedUp] = [new Deferred(), new Deferred(), new Deferred<boolean>()];
+    const leases = () => fixture.database.query('SELECT generation FROM a2a_task_leases');
+    const app = await fixture.start({
+      execute: async (context, bus) => {
+        working(bus, context);
+        await context.turn.flush();
+        const act = (): Promise<void> => {
+          begun.resolve();
+          return acted.promise;
+        };
+        void context.turn.effect('charge', { replay: 'never' }, act);
+        await begun.promise;
+        throw new Error('gave up');
+      },
+      cancelTask: async () => {
+        acted.resolve();
+        const isGone = eventually(async () => (await leases()).length === 0, { timeoutMs: 500 });
+        cleanedUp.resolve(
+          await isGone.then(
+            () => false,
+            () => true,
+          ),
+        );
+      },
+    });
+    const client = await app.client();
+    const { id } = await Recording.send(client, 'hello').task();
+    await begun.promise;
+    expect(stateName(await cancel(client, id))).toBe('CANCELED');
+    expect(await cleanedUp.promise).toBe(true);
+    await eventually(async () => (await leases()).length === 0);
   });
 
   test('I7 a cancel that is asked for while the executor is about to act: nothing is dispatched', async () => {

@@ -1,9 +1,9 @@
 import { TaskState } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
 import { TaskCanceledError, type Turn } from 'nestjs-a2a-cluster';
-import { cancel, errorName, errorOf, getTask, send, subscribe } from '../helpers/client.js';
+import { cancel, errorName, errorOf, getTask, send, subscribe } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Barrier, Deferred, within } from '../helpers/wait.js';
+import { Barrier, Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, publishStatus, taskOf, textOf, working } from './agent-events.js';
 
@@ -48,21 +48,25 @@ describe.each(TRANSPORTS)('CancelTask, over %s', (transport) => {
     expect(await statesOf(id)).toEqual(['SUBMITTED', 'WORKING', 'CANCELED']);
   });
 
-  test('O40 a deaf executor: CANCELED all the same, once cancelTimeoutMs has passed', async () => {
+  test('O40 a deaf executor: CANCELED once cancelTimeoutMs has passed, what it says later is dropped', async () => {
     const over = new Deferred();
     const [a, b] = await fixture.startTwo({
       execute: async (context, bus) => {
         working(bus, context);
         await over.promise;
+        completed(bus, context, 'too late');
       },
       cluster: { turns: { cancelTimeoutMs: 300 } },
     });
     const sender = Recording.send(await a.client({ transport }), 'hello');
     const { id } = await sender.task();
+    const asked = performance.now();
     expect(stateName(await cancel(await b.client({ transport }), id))).toBe('CANCELED');
+    expect(performance.now() - asked).toBeGreaterThan(270);
     await sender.finished();
-    expect(await statesOf(id)).toEqual(['SUBMITTED', 'WORKING', 'CANCELED']);
     over.resolve();
+    await eventually(() => fixture.logger.warnings.some((line) => line.includes(`for task ${id}`)));
+    expect(await statesOf(id)).toEqual(['SUBMITTED', 'WORKING', 'CANCELED']);
   });
 
   test("the executor's own CANCELED, with its words, is the one that counts", async () => {
@@ -184,21 +188,24 @@ describe.each(TRANSPORTS)('CancelTask, over %s', (transport) => {
     expect((await subscriber.finished()).map(summaryOf)).toEqual(['task INPUT_REQUIRED', 'status CANCELED']);
   });
 
-  test('O44 two cancels at once, of a running and of a waiting task: both get CANCELED, one event', async () => {
+  test('O44 three cancels at once, of a running, a waiting and a deaf task: all get CANCELED, one event', async () => {
+    const over = new Deferred();
     const [a, b] = await fixture.startTwo({
       execute: async (context, bus) => {
         if (textOf(context.userMessage) === 'ask') return inputRequired(bus, context);
         working(bus, context);
-        await aborted(context.turn);
+        await (textOf(context.userMessage) === 'deaf' ? over.promise : aborted(context.turn));
       },
+      cluster: { turns: { cancelTimeoutMs: 300 } },
     });
     const [atA, atB] = [await a.client({ transport }), await b.client({ transport })];
-    for (const text of ['work', 'ask']) {
-      const { id } = await send(atA, text, { configuration: { returnImmediately: text === 'work' } });
+    for (const text of ['work', 'ask', 'deaf']) {
+      const { id } = await send(atA, text, { configuration: { returnImmediately: text !== 'ask' } });
       const tasks = await Promise.all([cancel(atA, id), cancel(atB, id), cancel(atB, id)]);
       expect(tasks.map(stateName)).toEqual(['CANCELED', 'CANCELED', 'CANCELED']);
       expect((await statesOf(id)).filter((state) => state === 'CANCELED')).toHaveLength(1);
     }
+    over.resolve();
   });
 
   test('a CANCELED task is returned, an otherwise ended one is TaskNotCancelableError, an unknown one not found', async () => {
@@ -234,8 +241,8 @@ describe.each(TRANSPORTS)('CancelTask, over %s', (transport) => {
     expect((await statesOf(id)).at(-1)).toBe('CANCELED');
   });
 
-  test('O54 cancel while the holder commits without pause: CANCELED within its bound', async () => {
-    const app = await fixture.start({
+  test('O54 cancel while the holder commits without pause, at it and elsewhere: CANCELED within its bound', async () => {
+    const [a, b] = await fixture.startTwo({
       execute: async (context, bus) => {
         while (!context.turn.signal.aborted) {
           working(bus, context);
@@ -243,9 +250,12 @@ describe.each(TRANSPORTS)('CancelTask, over %s', (transport) => {
         }
       },
     });
-    const client = await app.client({ transport });
-    const { id } = await send(client, 'hello', { configuration: { returnImmediately: true } });
-    expect(stateName(await within(cancel(client, id), 5_000, 'the cancel'))).toBe('CANCELED');
+    const atA = await a.client({ transport });
+    for (const canceler of [atA, await b.client({ transport })]) {
+      const { id } = await send(atA, 'hello', { configuration: { returnImmediately: true } });
+      expect(stateName(await within(cancel(canceler, id), 5_000, 'the cancel'))).toBe('CANCELED');
+      expect((await statesOf(id)).at(-1)).toBe('CANCELED');
+    }
   });
 
   test('a Task event with CANCELED from cancelTask ends the task as well', async () => {

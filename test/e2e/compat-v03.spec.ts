@@ -1,11 +1,11 @@
 import type { Client } from '@a2a-js/sdk/client';
 import { status } from '@grpc/grpc-js';
-import { cancel, errorName, getTask, send, subscribe } from '../helpers/client.js';
-import { RawGrpcClient, statusOf } from '../helpers/grpc-client.js';
-import { legacyCardOf, legacyClientFor } from '../helpers/legacy-client.js';
+import { cancel, errorName, getTask, send, subscribe } from '../../tools/harness/client.js';
+import { RawGrpcClient, statusOf } from '../helpers/raw-grpc-client.js';
+import { legacyCardOf, legacyClientFor } from '../../tools/harness/legacy-client.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { eventually, within } from '../helpers/wait.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 import {
   type AgentApp,
   AgentAppFixture,

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { InjectDataSource } from '@nestjs/typeorm';
-import { type ClaimedLease, LeaseStore, type RenewedLease } from 'nestjs-a2a-cluster';
+import { type ClaimedLease, LeaseStore, type RenewedLease } from 'nestjs-a2a-cluster/stores';
 import type { DataSource } from 'typeorm';
 
-/** A lease store of a user's own, on the same table, that counts what it is asked. */
+/** A lease store of a user's own, on the task store's own table, that counts what it is asked. */
 @Injectable()
 export class CountingLeaseStore extends LeaseStore {
   readonly calls = { renew: 0, claim: 0, release: 0, inspect: 0, close: 0 };
@@ -20,23 +20,6 @@ export class CountingLeaseStore extends LeaseStore {
       [holder, generations, ttlMs],
     );
     return rows.map(({ generation }) => ({ generation: Number(generation), cancelRequested: false }));
-  }
-
-  /** On the task store's own table, so its statements acquire and release. */
-  override sharesTransactions(): boolean {
-    return true;
-  }
-
-  override acquire(): Promise<undefined> {
-    return Promise.resolve(undefined);
-  }
-
-  override find(): Promise<undefined> {
-    return Promise.resolve(undefined);
-  }
-
-  override requestCancel(): Promise<void> {
-    return Promise.resolve();
   }
 
   override claim(): Promise<ClaimedLease[]> {

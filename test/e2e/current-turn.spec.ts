@@ -10,9 +10,9 @@ import {
   type TurnExecutor,
   type TurnRequestContext,
 } from 'nestjs-a2a-cluster';
-import { cancel, send } from '../helpers/client.js';
+import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { Barrier, Deferred, eventually, within } from '../helpers/wait.js';
+import { Barrier, Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';
 

@@ -1,12 +1,12 @@
 import { status } from '@grpc/grpc-js';
 import { ListTasksRequest, TaskState } from '@a2a-js/sdk';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import type { Logger } from 'typeorm';
-import { errorOf, getTask, send, subscribe } from '../helpers/client.js';
-import { RawGrpcClient } from '../helpers/grpc-client.js';
+import { errorOf, getTask, send, subscribe } from '../../tools/harness/client.js';
+import { RawGrpcClient } from '../helpers/raw-grpc-client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { RefusingProxy } from '../helpers/refusing-proxy.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, publishStatus, textOf, working } from './agent-events.js';
 import { targetOf, withGrpc } from './grpc.fixture.js';

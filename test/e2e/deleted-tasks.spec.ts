@@ -1,10 +1,11 @@
 import { TaskState } from '@a2a-js/sdk';
-import { LeaseLostError, LeaseStore, type Turn, TurnAbortedError, VersionedTaskStore } from 'nestjs-a2a-cluster';
+import { LeaseLostError, type Turn, TurnAbortedError } from 'nestjs-a2a-cluster';
+import { LeaseStore, VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
 import { InMemoryLeaseStore } from '../../libs/a2a-cluster/src/testing/index.js';
-import { cancel, errorName, errorOf, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, errorOf, getTask, send } from '../../tools/harness/client.js';
 import { Recording, type RecordingEnd, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { type AgentAppOptions, AgentAppFixture, type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, publishArtifact, publishStatus, textPart, working } from './agent-events.js';
 import { LeaseWatch } from '../../libs/a2a-cluster/src/turns/lease-watch.js';

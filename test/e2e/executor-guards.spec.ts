@@ -15,7 +15,7 @@ import {
 } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { ClusterOptionsError, type TurnExecutor, TurnRequestContext } from 'nestjs-a2a-cluster';
-import { cancel, errorName, errorOf, getTask, send, stream } from '../helpers/client.js';
+import { cancel, errorName, errorOf, getTask, send, stream } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf } from './agent-events.js';

@@ -14,7 +14,7 @@ import {
 } from '@nestjs/common';
 import { currentTurn, type TurnExecutor, type TurnRequestContext } from 'nestjs-a2a-cluster';
 import { catchError, Observable, of, tap, throwError } from 'rxjs';
-import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
 import { completed, inputRequired, publishStatus, textOf, working } from './agent-events.js';

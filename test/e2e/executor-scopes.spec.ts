@@ -11,7 +11,7 @@ import {
 } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
 import { type TurnExecutor, TurnRequestContext } from 'nestjs-a2a-cluster';
-import { cancel, errorName, send } from '../helpers/client.js';
+import { cancel, errorName, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { type Task, TaskState } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
-import { errorName, errorOf, getTask, send, sendForMessage, stream } from '../helpers/client.js';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
+import { errorName, errorOf, getTask, send, sendForMessage, stream } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, publishStatus, taskOf, textOf, working } from './agent-events.js';
 
@@ -76,33 +76,40 @@ describe.each(TRANSPORTS)('A follow-up, over %s', (transport) => {
     expect(stateName(await send(await app.client({ transport }), 'end', { taskId }))).toBe('COMPLETED');
   });
 
-  test('O19 waiting, held: a follow-up at B waits for the release at A, then is admitted', async () => {
-    const release = new Deferred();
-    const [a, b] = await fixture.startTwo({
-      execute: async (context, bus) => {
-        if (context.task) return completed(bus, context);
-        publishStatus(bus, context, TaskState.TASK_STATE_AUTH_REQUIRED);
-        await release.promise;
-      },
-      cluster: { leases: { heartbeatIntervalMs: 5_000, ttlMs: 20_000 } },
-    });
-    const task = await send(await a.client({ transport }), 'one');
-    expect(stateName(task)).toBe('AUTH_REQUIRED');
-    const store = b.nest.get(VersionedTaskStore, { strict: false });
-    const admit = store.admit.bind(store);
-    const tried = new Deferred();
-    store.admit = async (...args) => {
-      const admission = await admit(...args);
-      if (admission.outcome === 'busy') tried.resolve();
-      return admission;
-    };
-    const followUp = send(await b.client({ transport }), 'two', { taskId: task.id });
-    await tried.promise;
-    release.resolve();
-    expect(stateName(await followUp)).toBe('COMPLETED');
-  });
+  test.each(['blocking', 'streaming'])(
+    'O19 waiting, held: a %s follow-up at B waits for the release at A',
+    async (kind) => {
+      const release = new Deferred();
+      const [a, b] = await fixture.startTwo({
+        execute: async (context, bus) => {
+          if (context.task) return completed(bus, context);
+          publishStatus(bus, context, TaskState.TASK_STATE_AUTH_REQUIRED);
+          await release.promise;
+        },
+        cluster: { leases: { heartbeatIntervalMs: 5_000, ttlMs: 20_000 } },
+      });
+      const task = await send(await a.client({ transport }), 'one');
+      expect(stateName(task)).toBe('AUTH_REQUIRED');
+      const store = b.nest.get(VersionedTaskStore, { strict: false });
+      const admit = store.admit.bind(store);
+      const tried = new Deferred();
+      store.admit = async (...args) => {
+        const admission = await admit(...args);
+        if (admission.outcome === 'busy') tried.resolve();
+        return admission;
+      };
+      const atB = await b.client({ transport });
+      const recording = kind === 'streaming' ? Recording.send(atB, 'two', { taskId: task.id }) : undefined;
+      const followUp = recording?.finished() ?? send(atB, 'two', { taskId: task.id });
+      await tried.promise;
+      release.resolve();
+      await followUp;
+      const { history, status } = await getTask(atB, task.id);
+      expect([stateName({ status }), history.map(textOf)]).toEqual(['COMPLETED', ['one', 'two']]);
+    },
+  );
 
-  test('waiting, held for longer than a heartbeat: UnsupportedOperationError, history unchanged', async () => {
+  test('O19 waiting, held for longer than a heartbeat: UnsupportedOperationError, history unchanged', async () => {
     const app = await fixture.start(asking);
     const client = await app.client({ transport });
     const { id: taskId } = await send(client, 'one');

@@ -9,7 +9,7 @@ import {
   type Provider,
 } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core';
-import { errorName, send } from '../helpers/client.js';
+import { errorName, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
 import { completed, textOf } from './agent-events.js';

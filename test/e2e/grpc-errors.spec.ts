@@ -1,8 +1,8 @@
 import { status } from '@grpc/grpc-js';
-import { errorName, errorOf, getTask, send, subscribe } from '../helpers/client.js';
-import { RawGrpcClient, statusOf } from '../helpers/grpc-client.js';
+import { errorName, errorOf, getTask, send, subscribe } from '../../tools/harness/client.js';
+import { RawGrpcClient, statusOf } from '../helpers/raw-grpc-client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf } from './agent-events.js';
 import { grpcRequest as request, targetOf, withGrpc } from './grpc.fixture.js';

@@ -1,6 +1,7 @@
 import type { StreamResponse } from '@a2a-js/sdk';
-import { A2AGrpcServer, type GrpcCall, TaskEventStream, type VersionedTaskEvent } from 'nestjs-a2a-cluster';
-import { Deferred } from '../helpers/wait.js';
+import { A2AGrpcServer, type GrpcCall } from 'nestjs-a2a-cluster';
+import { TaskEventStream, type VersionedTaskEvent } from 'nestjs-a2a-cluster/stores';
+import { Deferred } from '../../tools/harness/wait.js';
 import { type AgentApp, type AgentAppOptions, type AgentBehaviour, bearerUser } from './agent-app.fixture.js';
 import { completed, textPart, working } from './agent-events.js';
 

@@ -1,10 +1,10 @@
 import { ForbiddenException, UnauthorizedException } from '@nestjs/common';
 import { status } from '@grpc/grpc-js';
 import { A2AGrpcServer } from 'nestjs-a2a-cluster';
-import { cancel, collect, errorName, getTask, send, stream, subscribe } from '../helpers/client.js';
-import { RawGrpcClient } from '../helpers/grpc-client.js';
+import { cancel, collect, errorName, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
+import { RawGrpcClient } from '../helpers/raw-grpc-client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf } from './agent-events.js';
 import { patientAgent, targetOf, withGrpc } from './grpc.fixture.js';

@@ -5,9 +5,9 @@ import {
   ReplicaShutdownError,
   type SweeperOptions,
 } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   agentByAttempt,
   begin,
@@ -15,17 +15,17 @@ import {
   ended,
   hang,
   hangsAfterWorking,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   statusText,
   sweep,
   UNAWARE,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture, type ClusterOptions } from './agent-app.fixture.js';
+import { type ClusterOptions } from './agent-app.fixture.js';
 import { completed, publishStatus, textOf } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
   reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });

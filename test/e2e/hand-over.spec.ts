@@ -1,7 +1,7 @@
 import { ReplicaShutdownError, type SweeperOptions } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   agentByAttempt,
   artifactsOf,
@@ -10,7 +10,7 @@ import {
   hang,
   hangsAfterWorking,
   historyOf,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   runOf,
   type Run,
@@ -18,11 +18,11 @@ import {
   sweep,
   updatesIn,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture, type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
+import { type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
   reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });

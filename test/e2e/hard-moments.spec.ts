@@ -1,9 +1,9 @@
 import type { CanActivate } from '@nestjs/common';
 import { UseGuards } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { cancel, errorOf, send } from '../helpers/client.js';
+import { cancel, errorOf, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred, within } from '../helpers/wait.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 import { agentOf, AgentAppFixture } from './agent-app.fixture.js';
 import { completed, textOf, working } from './agent-events.js';
 

@@ -1,5 +1,5 @@
 import { type INestApplication, RequestMethod, VersioningType } from '@nestjs/common';
-import { cancel, clientFor, errorName, getTask, send, subscribe } from '../helpers/client.js';
+import { cancel, clientFor, errorName, getTask, send, subscribe } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf } from './agent-events.js';

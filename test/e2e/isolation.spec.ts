@@ -1,8 +1,8 @@
 import type { StreamResponse, Task } from '@a2a-js/sdk';
 import type { Client } from '@a2a-js/sdk/client';
-import { collect, errorOf, userMessage } from '../helpers/client.js';
+import { collect, errorOf, userMessage } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';
 import { withGrpc } from './grpc.fixture.js';

@@ -1,4 +1,4 @@
-import { send } from '../helpers/client.js';
+import { send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf } from './agent-events.js';

@@ -4,14 +4,14 @@ import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
 import type { ServiceError } from '@grpc/grpc-js';
 import { jest } from '@jest/globals';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
-import { UnsentBytes } from '../../libs/a2a-cluster/src/protocol/unsent-bytes.js';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
+import { UnsentBytes } from '../../libs/a2a-cluster/src/transports/flow/unsent-bytes.js';
 import { onCleanUp } from '../helpers/clean-up.js';
-import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../helpers/client.js';
-import { legacyClientFor } from '../helpers/legacy-client.js';
+import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
+import { legacyClientFor } from '../../tools/harness/legacy-client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
 import {
   agentMessage,

@@ -9,13 +9,11 @@ import {
   type A2AClusterOptionsFactory,
   type A2AClusterStaticOptions,
   AbandonedTaskSweeper,
-  LeaseStore,
-  TaskEventStream,
   type TurnExecutor,
   type TurnRequestContext,
-  VersionedTaskStore,
 } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { LeaseStore, TaskEventStream, VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
+import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { type AgentApp, AgentAppFixture, agentOf } from './agent-app.fixture.js';
 import { completed, textOf } from './agent-events.js';

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { access, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,7 +14,7 @@ describe('The package', () => {
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it('npm pack gives one that imports as it is published, with types, README and licence', async () => {
+  it('npm pack gives one that imports as it is published, with types, licence, README and what that links to', async () => {
     const library = join(root, 'libs/a2a-cluster');
     const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts=false', '--pack-destination', folder], {
       cwd: library,
@@ -23,6 +23,9 @@ describe('The package', () => {
     const paths = files.map(({ path }) => path);
     expect(paths).toEqual(expect.arrayContaining(['README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts']));
     expect(paths.filter((path) => path.includes('.spec.') || path.startsWith('src'))).toEqual([]);
+    const readme = await readFile(join(library, 'README.md'), 'utf8');
+    const linked = [...readme.matchAll(/\]\((?!https:)([^)#]+)/g)].map(([, path]) => path);
+    expect(paths).toEqual(expect.arrayContaining(linked));
     await run('tar', ['xzf', filename], { cwd: folder });
     await linkPeers(join(folder, 'node_modules'));
     await symlink(join(folder, 'package'), join(folder, 'node_modules/nestjs-a2a-cluster'));

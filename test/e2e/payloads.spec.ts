@@ -1,6 +1,6 @@
 import { Message, type Part, type Task, TaskState } from '@a2a-js/sdk';
 import type { Client } from '@a2a-js/sdk/client';
-import { collect, getTask, send, stream, userMessage } from '../helpers/client.js';
+import { collect, getTask, send, stream, userMessage } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import {

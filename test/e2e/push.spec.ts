@@ -1,10 +1,10 @@
 import type { Client } from '@a2a-js/sdk/client';
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
-import { errorName, send } from '../helpers/client.js';
+import { errorName, send } from '../../tools/harness/client.js';
 import { Recording } from '../helpers/recording.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
 import {
   artifactOf,
@@ -222,6 +222,22 @@ describe('Push deliveries', () => {
     await eventually(async () => (await rows())[0]?.failed);
     expect((await rows())[0]!.failed).toContain('private or reserved network');
     expect(receiver.received).toEqual([]);
+  });
+
+  test('O47 one that takes longer than a heartbeat is told once and in order, and holds up no other of its task', async () => {
+    const [fast, slow] = [await PushReceiver.start(), await PushReceiver.start()];
+    const answers = new Deferred();
+    slow.answer = (response) => void answers.promise.then(() => response.writeHead(200).end());
+    const { client } = await started({}, { ...asks, cluster: { leases: { heartbeatIntervalMs: 200, ttlMs: 2_000 } } });
+    const { id } = await withReceiver(client, 'hello', configOf(fast.url()));
+    await client.createTaskPushNotificationConfig(configOf(slow.url(), { id: 'slow', taskId: id }));
+    await send(client, 'go on', { taskId: id });
+    await fast.until(() => fast.seen().includes('status COMPLETED'));
+    await new Promise((resolve) => setTimeout(resolve, 500)); // two heartbeats and more
+    expect(slow.seen()).toEqual(['status WORKING']);
+    answers.resolve();
+    await slow.until(() => slow.seen().includes('status COMPLETED'));
+    expect(slow.seen()).toEqual(['status WORKING', 'artifact a1', 'status COMPLETED']);
   });
 
   test('O47 what a cancel, a failure and a shutdown write is pushed', async () => {

@@ -21,16 +21,16 @@ import {
   agentByAttempt,
   ended,
   hangsAfterWorking,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { type AgentApp, AgentAppFixture } from './agent-app.fixture.js';
+import { type AgentApp } from './agent-app.fixture.js';
 import { completed } from './agent-events.js';
 import { callBody, post } from './raw-requests.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 describe('The caller of a turn that is run again', () => {
   const headers = {
@@ -82,11 +82,9 @@ describe('The caller of a turn that is run again', () => {
 
   test('who is nobody stays nobody', async () => {
     const agent = agentByAttempt(hangsAfterWorking, (context, bus) => completed(bus, context));
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-    const { id } = await begin(await a.client(), 'hello');
-    await leases.abandon(id);
+    const { b, atA, id } = await fixture.abandoned(agent);
     await sweep(b);
-    await ended(await a.client(), id);
+    await ended(atA, id);
     const [first, second] = agent.runs.map(({ context: { context } }) => context);
     expect([second!.user?.isAuthenticated, second!.user?.userName]).toEqual([false, first!.user?.userName]);
     expect([second!.tenant, second!.requestedExtensions]).toEqual([first!.tenant, first!.requestedExtensions]);

@@ -14,9 +14,9 @@ import {
   InMemoryTaskStore,
   inMemoryStores,
 } from '../../libs/a2a-cluster/src/testing/index.js';
-import { getTask } from '../helpers/client.js';
+import { getTask } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   agentByAttempt,
   artifactsOf,
@@ -24,17 +24,16 @@ import {
   ended,
   hang,
   historyOf,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   statusText,
   sweep,
   UNAWARE,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture } from './agent-app.fixture.js';
 import { artifactOf, completed, publishArtifact, textPart, working } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 interface EffectRow {
   key: string;
@@ -86,12 +85,11 @@ describe('O39 an effect of a turn that is run again', () => {
       },
       async (context, bus) => completed(bus, context, JSON.stringify(await charged(context))),
     );
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-    const { id } = await begin(await a.client());
-    await eventually(async () => (await effectsOf(id))[0]?.state === 'succeeded');
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned(agent, {
+      once: ({ id }) => eventually(async () => (await effectsOf(id))[0]?.state === 'succeeded'),
+    });
     expect(await sweep(b)).toMatchObject({ reExecuted: 1 });
-    const task = await ended(await b.client(), id);
+    const task = await ended(atB, id);
     expect([stateName(task), statusText(task)]).toEqual(['COMPLETED', '{"receipt":1}']);
     expect(calls).toHaveLength(1);
     expect(await effectsOf(id)).toEqual([{ key: 'charge', state: 'succeeded', attempt: 1, result: '{"receipt":1}' }]);
@@ -100,12 +98,9 @@ describe('O39 an effect of a turn that is run again', () => {
   test('never, and unresolved: not run again, FAILED with the evidence', async () => {
     const outside = new Outside();
     const agent = agentByAttempt(charging(outside, { replay: 'never' }), charging(outside, { replay: 'never' }));
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-    const { id } = await begin(await a.client());
-    await outside.reached.promise;
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned(agent, { once: () => outside.reached.promise });
     expect(await sweep(b)).toMatchObject({ failed: 1, reExecuted: 0 });
-    const task = await getTask(await b.client(), id);
+    const task = await getTask(atB, id);
     expect(statusText(task)).toMatch(
       /'charge' must not be repeated.*is not known: 'charge' \(dispatched at .* in attempt 1/,
     );
@@ -122,12 +117,9 @@ describe('O39 an effect of a turn that is run again', () => {
     const outside = new Outside();
     const run = charging(outside, { replay: 'idempotent' });
     const agent = agentByAttempt(run, run);
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-    const { id } = await begin(await a.client());
-    await outside.reached.promise;
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned(agent, { once: () => outside.reached.promise });
     await sweep(b);
-    expect(statusText(await ended(await b.client(), id))).toBe('receipt 2');
+    expect(statusText(await ended(atB, id))).toBe('receipt 2');
     const [first, second] = outside.calls;
     expect(second!.idempotencyKey).toBe(first!.idempotencyKey);
     expect(second!.fencingToken!).toBeGreaterThan(first!.fencingToken!);
@@ -146,12 +138,9 @@ describe('O39 an effect of a turn that is run again', () => {
       return Promise.resolve(outcome);
     };
     const agent = agentByAttempt(charging(outside, { replay }), charging(outside, { replay }));
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-    const { id } = await begin(await a.client());
-    await outside.reached.promise;
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned(agent, { once: () => outside.reached.promise });
     expect(await sweep(b)).toMatchObject({ reExecuted: 1 });
-    const task = await ended(await b.client(), id);
+    const task = await ended(atB, id);
     expect(asked).toMatchObject([{ key: 'charge', attempt: 1, idempotencyKey: outside.calls[0]!.idempotencyKey }]);
     expect(outside.calls).toHaveLength(dispatches);
     if (said !== 'FAILED') return expect([stateName(task), statusText(task)]).toEqual(['COMPLETED', said]);
@@ -168,12 +157,9 @@ describe('O39 an effect of a turn that is run again', () => {
         throw error;
       });
     });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-    const { id } = await begin(await a.client());
-    await outside.reached.promise;
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned(agent, { once: () => outside.reached.promise });
     await sweep(b);
-    const task = await ended(await b.client(), id);
+    const task = await ended(atB, id);
     expect(await thrown.promise).toBeInstanceOf(EffectUnresolvedError);
     expect(statusText(task)).toContain("'charge'");
     expect(task.status?.message?.metadata?.[EFFECTS_METADATA_KEY]).toMatchObject([{ key: 'charge', attempt: 1 }]);
@@ -249,12 +235,11 @@ describe('O39 an effect of a turn that is run again', () => {
       },
       async (context, bus) => completed(bus, context, await insert(context)),
     );
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-    const { id } = await begin(await a.client());
-    await eventually(async () => (await effectsOf(id)).length === 1);
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned(agent, {
+      once: ({ id }) => eventually(async () => (await effectsOf(id)).length === 1),
+    });
     await sweep(b);
-    expect(statusText(await ended(await b.client(), id))).toBe('booked');
+    expect(statusText(await ended(atB, id))).toBe('booked');
     expect(await fixture.database.query('SELECT count(*)::integer AS n FROM ledger')).toEqual([{ n: 1 }]);
   });
 });

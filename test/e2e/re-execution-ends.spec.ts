@@ -1,10 +1,11 @@
 import { jest } from '@jest/globals';
 import { Module, Scope } from '@nestjs/common';
-import { LeaseStore, RECOVERY_METADATA_KEY, type TurnExecutor } from 'nestjs-a2a-cluster';
+import { RECOVERY_METADATA_KEY, StoreUnavailableError, type TurnExecutor } from 'nestjs-a2a-cluster';
+import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
-import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import {
   artifactsOf,
   begin,
@@ -14,11 +15,11 @@ import {
   hang,
   hangsAfterWorking,
   historyOf,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { type AgentApp, AgentAppFixture } from './agent-app.fixture.js';
+import { type AgentApp } from './agent-app.fixture.js';
 import {
   agentMessage,
   artifactOf,
@@ -32,8 +33,8 @@ import {
   working,
 } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 describe('The executor of a later attempt', () => {
   test('may begin with a Task, as the SDK has it: the message stays once, the history as it is', async () => {
@@ -43,11 +44,9 @@ describe('The executor of a later attempt', () => {
       publishArtifact(bus, context, artifactOf('out', textPart('more')), true);
       completed(bus, context);
     });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-    const { id } = await begin(await a.client(), 'hello');
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned(agent, { text: 'hello' });
     await sweep(b);
-    const task = await ended(await b.client(), id);
+    const task = await ended(atB, id);
     expect([historyOf(task), artifactsOf(task)]).toEqual([['hello'], { out: ['whole', 'more'] }]);
   });
 
@@ -175,11 +174,9 @@ describe('O35 attempts', () => {
 
   test('maxAttempts 1: nothing is run again', async () => {
     const agent = agentByAttempt(hangsAfterWorking);
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ maxAttempts: 1 }) });
-    const { id } = await begin(await a.client(), 'once');
-    await leases.abandon(id);
+    const { b, atA, id } = await fixture.abandoned(agent, { cluster: reExecuting({ maxAttempts: 1 }), text: 'once' });
     expect(await sweep(b)).toMatchObject({ failed: 1, reExecuted: 0 });
-    expect(textOf((await getTask(await a.client(), id)).status?.message)).toContain('It was run 1 times');
+    expect(textOf((await getTask(atA, id)).status?.message)).toContain('It was run 1 times');
   });
 
   test('an executor that cannot be made uses them up as well: its lease is not kept alive for ever', async () => {
@@ -217,7 +214,7 @@ describe('O35 attempts', () => {
 });
 
 describe('B12 attempts', () => {
-  const reset = (): Error => Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+  const reset = (): Error => new StoreUnavailableError('read ECONNRESET');
   const storeOf = (app: AgentApp): LeaseStore => app.nest.get(LeaseStore, { strict: false });
 
   afterEach(() => jest.restoreAllMocks());
@@ -225,10 +222,10 @@ describe('B12 attempts', () => {
   /** A turn whose replica died in its first run, where two are allowed. */
   async function abandonedOnce() {
     const agent = agentByAttempt(hangsAfterWorking, (context, bus) => completed(bus, context));
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ maxAttempts: 2 }) });
-    const { id } = await begin(await a.client(), 'hello');
-    await eventually(async () => stateName(await getTask(await a.client(), id)) === 'WORKING');
-    await leases.abandon(id);
+    const { a, b, id } = await fixture.abandoned(agent, {
+      cluster: reExecuting({ maxAttempts: 2 }),
+      once: ({ id, atA }) => eventually(async () => stateName(await getTask(atA, id)) === 'WORKING'),
+    });
     return { agent, a, b, id };
   }
 
@@ -309,15 +306,15 @@ describe('B12 attempts', () => {
 describe('A follow-up and a cancel', () => {
   test('a follow-up that finds the lease expired starts the turn again and is refused; a cancel then ends it', async () => {
     const agent = agentByAttempt(hangsAfterWorking, hangsAfterWorking);
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({}, { turns: { cancelTimeoutMs: 300 } }) });
-    const atB = await b.client();
-    const { id } = await begin(await a.client(), 'hello');
-    await leases.abandon(id);
+    const { atA, atB, id } = await fixture.abandoned(agent, {
+      cluster: reExecuting({}, { turns: { cancelTimeoutMs: 300 } }),
+      text: 'hello',
+    });
     expect(await errorName(send(atB, 'more', { taskId: id }))).toBe('UnsupportedOperationError');
     await eventually(() => agent.runs.length === 2);
     expect(await leases.find(id)).toMatchObject({ attempt: 2, expired: false });
     expect(historyOf(await getTask(atB, id))).toEqual(['hello']);
-    expect(stateName(await cancel(await a.client(), id))).toBe('CANCELED');
+    expect(stateName(await cancel(atA, id))).toBe('CANCELED');
     expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2]);
     await leases.gone();
   });
@@ -326,10 +323,7 @@ describe('A follow-up and a cancel', () => {
     'O51 an abandoned turn that is to be canceled is not run again: CANCELED by %s',
     async (who) => {
       const agent = agentByAttempt(hangsAfterWorking);
-      const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting() });
-      const atB = await b.client();
-      const { id } = await begin(await a.client(), 'hello');
-      await leases.abandon(id);
+      const { b, atB, id } = await fixture.abandoned(agent);
       if (who === 'the cancel itself') expect(stateName(await cancel(atB, id))).toBe('CANCELED');
       else {
         await fixture.database.query('UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()');

@@ -2,15 +2,14 @@ import { Injectable, Scope } from '@nestjs/common';
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
 import { TaskState } from '@a2a-js/sdk';
 import { EFFECTS_METADATA_KEY, type TurnRequestContext } from 'nestjs-a2a-cluster';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
-import { ended, Leases, reExecuting, sweep, UNAWARE } from './abandoned-turns.fixture.js';
-import { AgentAppFixture } from './agent-app.fixture.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
+import { ended, RecoveryFixture, reExecuting, sweep, UNAWARE } from './abandoned-turns.fixture.js';
 import { completed, inputRequired, working } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 afterEach(() => fixture.database.query('DELETE FROM a2a_task_effects'));
 

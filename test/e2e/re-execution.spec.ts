@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { LeaseLostError, TurnRequestContext } from 'nestjs-a2a-cluster';
-import { getTask, send, userMessage } from '../helpers/client.js';
+import { getTask, send, userMessage } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, within } from '../helpers/wait.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 import {
   artifactsOf,
   begin,
@@ -10,17 +10,17 @@ import {
   ended,
   hang,
   historyOf,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   sweep,
   UNAWARE,
   updatesIn,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
+import { type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart, working } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 async function versionsOf(taskId: string): Promise<number[]> {
   const rows = await fixture.database.query<{ version: number }>(

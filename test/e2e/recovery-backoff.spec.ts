@@ -1,22 +1,21 @@
 import { AbandonedTaskSweeper } from 'nestjs-a2a-cluster';
 import { SweepTrigger } from '../../libs/a2a-cluster/src/recovery/sweep-trigger.js';
-import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import {
   begin,
   DEAD,
   agentWhoseReplicaDies,
   hang,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   statusText,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture } from './agent-app.fixture.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 describe('Backoff', () => {
   const due = async (id: string): Promise<number> => (await leases.find(id))!.expiresInMs;
@@ -78,10 +77,7 @@ describe('Backoff', () => {
   test('a turn that waits for its next attempt is canceled, and takes no message', async () => {
     const agent = agentWhoseReplicaDies();
     const cluster = reExecuting({ backoffMs: 20_000 }, { turns: { cancelTimeoutMs: 200 } });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster });
-    const atA = await a.client();
-    const { id } = await begin(atA);
-    await leases.abandon(id);
+    const { b, atA, id } = await fixture.abandoned(agent, { cluster });
     expect(await sweep(b)).toMatchObject({ postponed: 1 });
     expect(await errorName(send(atA, 'more', { taskId: id }))).toBe('UnsupportedOperationError');
     expect(stateName(await cancel(atA, id))).toBe('CANCELED');
@@ -113,31 +109,27 @@ describe('Backoff', () => {
 
   test('the next sweep comes when one is due that a follow-up has found, between two sweeps', async () => {
     const agent = agentWhoseReplicaDies();
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ backoffMs: 200 }) });
-    const { id } = await begin(await a.client());
-    await leases.abandon(id);
-    expect(await errorName(send(await b.client(), 'more', { taskId: id }))).toBe('UnsupportedOperationError');
+    const { atA, atB, id } = await fixture.abandoned(agent, { cluster: reExecuting({ backoffMs: 200 }) });
+    expect(await errorName(send(atB, 'more', { taskId: id }))).toBe('UnsupportedOperationError');
     await leases.gone();
-    expect(stateName(await getTask(await a.client(), id))).toBe('COMPLETED');
+    expect(stateName(await getTask(atA, id))).toBe('COMPLETED');
   });
 
   test('0: it is run again by the very sweep that claims it', async () => {
     const agent = agentWhoseReplicaDies();
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ backoffMs: 0 }) });
-    const { id } = await begin(await a.client());
-    await leases.abandon(id);
+    const { b } = await fixture.abandoned(agent, { cluster: reExecuting({ backoffMs: 0 }) });
     expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1 });
     await leases.gone();
   });
 
   test('what could not be restored is told at once, of the replica that is gone', async () => {
     const agent = agentWhoseReplicaDies();
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ backoffMs: 20_000 }) });
-    const { id } = await begin(await a.client());
-    await fixture.database.query("UPDATE a2a_task_leases SET request = '{'");
-    await leases.abandon(id);
+    const { b, atA, id } = await fixture.abandoned(agent, {
+      cluster: reExecuting({ backoffMs: 20_000 }),
+      once: () => fixture.database.query("UPDATE a2a_task_leases SET request = '{'"),
+    });
     expect(await sweep(b)).toMatchObject({ claimed: 1, failed: 1, postponed: 0 });
-    const text = statusText(await getTask(await a.client(), id));
+    const text = statusText(await getTask(atA, id));
     expect(text).toContain(DEAD);
     expect(text).toContain('request could not be restored');
   });

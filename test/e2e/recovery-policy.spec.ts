@@ -6,25 +6,25 @@ import {
   type RecoveryDecision,
   type RecoveryPolicy,
 } from 'nestjs-a2a-cluster';
-import { getTask } from '../helpers/client.js';
+import { getTask } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import {
   begin,
   DEAD,
   agentWhoseReplicaDies,
   hang,
   historyOf,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   statusText,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture, type ClusterOptions } from './agent-app.fixture.js';
+import { type ClusterOptions } from './agent-app.fixture.js';
 import { publishStatus, textOf, working } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 describe('A policy that is a function', () => {
   const asked: AbandonedTurn[] = [];
@@ -96,24 +96,22 @@ describe('A policy that is a function', () => {
     const decision = { decision: 're-execute' };
     const decide = () => (when === 'at once' ? decision : Promise.resolve(decision));
     const cluster = reExecuting({ policy: deciding(decide), maxAttempts: 2 });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster });
-    const { id } = await begin(await a.client());
-    await leases.abandon(id);
+    const { a, b, atA, id } = await fixture.abandoned(agent, { cluster });
     expect(await sweep(b)).toMatchObject({ reExecuted: 1 });
     await eventually(() => agent.attempts.length === 2);
     await leases.abandon(id);
     expect(await sweep(a)).toMatchObject({ failed: 1 });
     expect(asked.map(({ attempts }) => attempts)).toEqual([1, 2]);
-    expect(statusText(await getTask(await a.client(), id))).toContain('It was run 2 times, and is not run again');
+    expect(statusText(await getTask(atA, id))).toContain('It was run 2 times, and is not run again');
   });
 
   test('leave: the lease is put back as it was found, and it is asked again once that is due', async () => {
     const agent = agentWhoseReplicaDies();
     const decisions = ['leave', 'leave', 're-execute'];
     const policy = deciding(() => ({ decision: decisions.shift() }));
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ policy, intervalMs: 3_600_000 }) });
-    const { id } = await begin(await a.client());
-    await leases.abandon(id);
+    const { a, b, atA, id } = await fixture.abandoned(agent, {
+      cluster: reExecuting({ policy, intervalMs: 3_600_000 }),
+    });
     const before = (await leases.find(id))!;
     for (const app of [b, a]) {
       expect(await sweep(app)).toMatchObject({ claimed: 1, left: 1 });
@@ -130,7 +128,7 @@ describe('A policy that is a function', () => {
     expect(asked.map(({ attempts, lastHolder }) => [attempts, lastHolder])).toEqual(Array(3).fill([1, DEAD]));
     expect(new Set(asked.map(({ lastHeartbeat }) => lastHeartbeat.getTime())).size).toBe(1);
     expect(agent.attempts).toEqual(['work 1', 'work 2']);
-    expect(stateName(await getTask(await a.client(), id))).toBe('COMPLETED');
+    expect(stateName(await getTask(atA, id))).toBe('COMPLETED');
   });
 
   test.each<[string, (turn: AbandonedTurn) => unknown]>([
@@ -151,11 +149,9 @@ describe('A policy that is a function', () => {
     const agent = agentWhoseReplicaDies();
     const cluster: ClusterOptions = reExecuting({ policy: deciding(decide) });
     if (what === 'never decides') cluster.leases = { heartbeatIntervalMs: 200, ttlMs: 1_500 };
-    const [a, b] = await fixture.startTwo({ ...agent, cluster });
-    const { id } = await begin(await a.client());
-    await leases.abandon(id);
+    const { b, atA, id } = await fixture.abandoned(agent, { cluster });
     expect(await sweep(b)).toMatchObject({ claimed: 1, failed: 1, errors: 0 });
-    const task = await getTask(await a.client(), id);
+    const task = await getTask(atA, id);
     expect([stateName(task), agent.attempts]).toEqual(['FAILED', ['work 1']]);
     expect(statusText(task)).toContain(DEAD);
     expect(fixture.logger.errors).toEqual([expect.stringContaining(`recovery policy failed for task ${id}`)]);
@@ -169,11 +165,9 @@ describe('A policy that is a function', () => {
       task.status = undefined;
       return { decision: 'fail', message: 'no' };
     });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({ policy }) });
-    const { id } = await begin(await a.client());
-    await leases.abandon(id);
+    const { b, atA, id } = await fixture.abandoned(agent, { cluster: reExecuting({ policy }) });
     await sweep(b);
-    expect(historyOf(await getTask(await a.client(), id))).toEqual(['work', 'no']);
+    expect(historyOf(await getTask(atA, id))).toEqual(['work', 'no']);
   });
 
   test('is not asked about a turn that is to be canceled, nor about one whose task waits', async () => {

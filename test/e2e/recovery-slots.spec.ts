@@ -1,25 +1,25 @@
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
 import { Module, Scope } from '@nestjs/common';
 import { type RecoveryPolicy, type SweeperOptions, TurnRequestContext } from 'nestjs-a2a-cluster';
-import { cancel, errorName, getTask, send } from '../helpers/client.js';
+import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   begin,
   DEAD,
   agentWhoseReplicaDies,
   hang,
   historyOf,
-  Leases,
+  RecoveryFixture,
   reExecuting,
   statusText,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
+import { type AgentBehaviour } from './agent-app.fixture.js';
 import { agentMessage, completed, inputRequired, publishStatus, textOf } from './agent-events.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 describe('Slots', () => {
   test('bound the turns that are run again at once; the others stay unclaimed, their attempts uncounted', async () => {

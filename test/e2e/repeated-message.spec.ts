@@ -1,6 +1,6 @@
-import { collect, getTask, send, stream } from '../helpers/client.js';
+import { collect, getTask, send, stream } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';
 

@@ -1,16 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@a2a-js/sdk/client';
 import { jest } from '@jest/globals';
-import { PushConfigStore, VersionedTaskStore } from 'nestjs-a2a-cluster';
-import { errorOf, send, userMessage } from '../helpers/client.js';
-import { agentByAttempt, ended, hang, Leases, reExecuting, statusText, sweep } from './abandoned-turns.fixture.js';
-import { type AgentApp, AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
+import { PushConfigStore, VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
+import { errorOf, send, userMessage } from '../../tools/harness/client.js';
+import {
+  agentByAttempt,
+  ended,
+  hang,
+  RecoveryFixture,
+  reExecuting,
+  statusText,
+  sweep,
+} from './abandoned-turns.fixture.js';
+import { type AgentApp, type AgentBehaviour } from './agent-app.fixture.js';
 import { artifactOf, completed, publishArtifact, textOf, textPart, working } from './agent-events.js';
 import { withGrpc } from './grpc.fixture.js';
 import { messageBody, post } from './raw-requests.js';
 
-const fixture = new AgentAppFixture();
-const leases = new Leases(fixture);
+const fixture = new RecoveryFixture();
+const { leases } = fixture;
 
 /** Says how many tasks a message refers to; `big` makes a task of 300 kB. */
 const agent: AgentBehaviour = {

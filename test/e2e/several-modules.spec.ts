@@ -3,9 +3,9 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { A2AClusterModule, type TurnExecutor, type TurnRequestContext } from 'nestjs-a2a-cluster';
 import type { Client } from '@a2a-js/sdk/client';
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
-import { cancel, clientFor, errorName, getTask, send } from '../helpers/client.js';
+import { cancel, clientFor, errorName, getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, agentOf } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';
 

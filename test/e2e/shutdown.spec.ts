@@ -3,9 +3,9 @@ import { Agent, get, type IncomingMessage } from 'node:http';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import { ReplicaShutdownError } from 'nestjs-a2a-cluster';
 import { AbstractLogger, type DataSource } from 'typeorm';
-import { getTask, send } from '../helpers/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   type AgentApp,
   AgentAppFixture,

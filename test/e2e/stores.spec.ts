@@ -5,17 +5,12 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { type INestApplication, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
-import {
-  A2AClusterModule,
-  AbandonedTaskSweeper,
-  LeaseStore,
-  type TurnExecutor,
-  type TurnRequestContext,
-} from 'nestjs-a2a-cluster';
+import { A2AClusterModule, AbandonedTaskSweeper, type TurnExecutor, type TurnRequestContext } from 'nestjs-a2a-cluster';
+import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { InMemoryLeaseStore, InMemoryTaskStore, inMemoryStores } from '../../libs/a2a-cluster/src/testing/index.js';
-import { clientFor, errorName, getTask, send } from '../helpers/client.js';
+import { clientFor, errorName, getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
 
 const scopeOf = (task: Task) => ({ tenant: '', owner: 'unknown', taskId: task.id });

@@ -4,7 +4,7 @@ import type { Client } from '@a2a-js/sdk/client';
 import { UnauthenticatedUser } from '@a2a-js/sdk/server';
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import type { Request } from 'express';
-import { cancel, errorName, errorOf, getTask, send, stream, subscribe } from '../helpers/client.js';
+import { cancel, errorName, errorOf, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { AgentAppFixture, type AgentAppOptions, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';

@@ -1,7 +1,7 @@
 import { TaskState } from '@a2a-js/sdk';
-import { cancel, errorName, getTask, send, stream, subscribe } from '../helpers/client.js';
+import { cancel, errorName, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, publishStatus, textOf, working } from './agent-events.js';
 
@@ -74,6 +74,35 @@ describe.each(TRANSPORTS)('What a sender is answered, over %s', (transport) => {
       ...['task SUBMITTED', 'status WORKING', 'status AUTH_REQUIRED', 'status COMPLETED'],
     ]);
     expect((await subscriber.finished()).map(summaryOf)).toEqual(['task AUTH_REQUIRED', 'status COMPLETED']);
+  });
+
+  test('O19 AUTH_REQUIRED: the executor goes on by itself, who waits to answer is refused and leaves no trace', async () => {
+    const release = new Deferred();
+    const [a, b] = await fixture.startTwo({
+      execute: async (context, bus) => {
+        publishStatus(bus, context, TaskState.TASK_STATE_AUTH_REQUIRED, 'log in, please');
+        await release.promise;
+        working(bus, context);
+        await context.turn.flush();
+        await goOn.promise;
+        completed(bus, context, 'never mind');
+      },
+    });
+    const goOn = new Deferred();
+    const [atA, atB] = [await a.client({ transport }), await b.client({ transport })];
+    const { id: taskId } = await send(atA, 'hello');
+    const recordings = [Recording.subscribe(atA, taskId), Recording.subscribe(atB, taskId)];
+    for (const recording of recordings) expect(stateName(await recording.task())).toBe('AUTH_REQUIRED');
+    const refused = errorName(send(atB, 'it is me', { taskId }));
+    release.resolve();
+    expect(await refused).toBe('UnsupportedOperationError');
+    goOn.resolve();
+    for (const recording of recordings) {
+      expect((await recording.finished()).map(summaryOf)).toEqual([
+        ...['task AUTH_REQUIRED', 'status WORKING', 'status COMPLETED'],
+      ]);
+    }
+    expect((await getTask(atB, taskId)).history.map(textOf)).not.toContain('it is me');
   });
 
   test('AUTH_REQUIRED: once execute has returned the task waits, and the stream sees the next turn too', async () => {

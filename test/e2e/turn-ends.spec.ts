@@ -1,9 +1,9 @@
 import { TaskState } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
 import { TurnTimeoutError } from 'nestjs-a2a-cluster';
-import { collect, getTask, send, sendForMessage, stream } from '../helpers/client.js';
+import { collect, getTask, send, sendForMessage, stream } from '../../tools/harness/client.js';
 import { stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';
 import {
   agentMessage,

@@ -1,6 +1,6 @@
 import { Task, TaskState } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
-import { collect, getTask, send, stream } from '../helpers/client.js';
+import { collect, getTask, send, stream } from '../../tools/harness/client.js';
 import { stateName, summaryOf } from '../helpers/recording.js';
 import { AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';
 import {

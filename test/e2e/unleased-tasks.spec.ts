@@ -1,8 +1,8 @@
 import { jest } from '@jest/globals';
-import { VersionedTaskStore } from 'nestjs-a2a-cluster';
-import { cancel, send } from '../helpers/client.js';
+import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
+import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture, agentOf } from './agent-app.fixture.js';
 import { completed, working } from './agent-events.js';
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { type AgentApp, AgentAppFixture } from '../e2e/agent-app.fixture.js';
 import { completed, inputRequired, textOf } from '../e2e/agent-events.js';
 import { withGrpc } from '../e2e/grpc.fixture.js';
-import { send } from '../helpers/client.js';
+import { send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 
 /** CI asks the same questions every time; `npm run fuzz` asks new ones for longer. */

@@ -3,8 +3,8 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onCleanUp } from './clean-up.js';
-import type { ReplicaProcess } from './replica-process.js';
-import { eventually } from './wait.js';
+import type { ReplicaProcess } from '../../tools/harness/replica-process.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** Tells what is preloaded into a replica what to do next: it reads this file at SIGUSR2, and says what it has done. */
 export class ArmingFile {

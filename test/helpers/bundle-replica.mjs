@@ -1,14 +1,11 @@
 /**
  * Usage: node bundle-replica.mjs OUTPUT
  *
- * Makes one file of the built sample, the built library and all that they import, except pg. A replica that finds 1,400
+ * Makes one file of the built replica, the built library and all that they import, except pg. A replica that finds 1,400
  * files takes 2 s of a core to start, one that reads a single one takes 0.7 s; tests start more than a hundred.
  */
-import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-
-const require = createRequire(import.meta.url);
 
 /** What is preloaded into a replica patches pg: there has to be one pg, and it has to be found from anywhere. */
 const onePg = {
@@ -34,7 +31,7 @@ const notInstalled = {
 };
 
 await build({
-  entryPoints: [require.resolve('a2a-cluster-sample/dist/main.js')],
+  entryPoints: [fileURLToPath(new URL('../../dist/tools/replica/main.js', import.meta.url))],
   outfile: process.argv[2],
   bundle: true,
   platform: 'node',

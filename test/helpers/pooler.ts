@@ -2,11 +2,12 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { reservePort } from '../../tools/harness/port.js';
 import { onCleanUp } from './clean-up.js';
-import { eventually } from './wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** Where packages install it, besides the PATH. */
 const FOLDERS = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
@@ -45,7 +46,7 @@ export class Pooler {
   static async start(databaseUrl: string, pools: Record<string, PoolSettings>): Promise<Pooler> {
     if (!PGBOUNCER) throw new Error('This machine has no PgBouncer');
     const folder = await mkdtemp(join(tmpdir(), 'a2a-pooler-'));
-    const port = await freePort();
+    const port = await reservePort('127.0.0.1');
     const config = join(folder, 'pgbouncer.ini');
     await chmod(folder, 0o755);
     await writeFile(config, settings(new URL(databaseUrl), port, pools));
@@ -101,15 +102,6 @@ function version(): number {
   const { stdout } = spawnSync(PGBOUNCER!, ['--version'], { encoding: 'utf8' });
   const [, major, minor] = /(\d+)\.(\d+)/.exec(stdout) ?? [];
   return Number(major) * 100 + Number(minor);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 function answers(port: number): Promise<boolean> {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onCleanUp } from './clean-up.js';
-import { eventually } from './wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** One notification as it arrived. */
 export interface Received {

@@ -1,6 +1,6 @@
 import type { RacePoint } from '../../libs/a2a-cluster/src/race-points/race-points.js';
 import { ArmingFile } from './arming-file.js';
-import type { ReplicaEnvironment, ReplicaProcess } from './replica-process.js';
+import type { ReplicaEnvironment, ReplicaProcess } from '../../tools/harness/replica-process.js';
 
 const PRELOAD = new URL('./race-points.preload.mjs', import.meta.url).href;
 

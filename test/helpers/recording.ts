@@ -1,8 +1,8 @@
 import { type StreamResponse, type Task, taskStateToJSON } from '@a2a-js/sdk';
 import type { Client } from '@a2a-js/sdk/client';
 import { onCleanUp } from './clean-up.js';
-import { type SendOptions, stream, subscribe } from './client.js';
-import { Deferred, within } from './wait.js';
+import { type SendOptions, stream, subscribe } from '../../tools/harness/client.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 
 /** How a recorded stream ended. */
 export type RecordingEnd =

@@ -2,7 +2,7 @@ import { createHook } from 'node:async_hooks';
 import { sep } from 'node:path';
 import type { DataSource } from 'typeorm';
 import { pooledConnections, TEST_APPLICATION_NAME, type TestDatabase } from './database.js';
-import { eventually } from './wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** Things end a moment after the call that ends them: a backend when its socket has closed, a timer when it has run. */
 const GRACE_MS = 2_000;

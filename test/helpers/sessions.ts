@@ -1,10 +1,11 @@
-import { statementName } from '../../libs/a2a-cluster/src/database/prepared-statements.js';
-import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
-import { appendStatement, decideStatement, lockStatement } from '../../libs/a2a-cluster/src/tasks/task-statements.js';
+import { statementName } from '../../libs/a2a-cluster/src/postgres/connection/prepared-statements.js';
+import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
+import { laterCommitStatement } from '../../libs/a2a-cluster/src/postgres/tasks/commit-statements.js';
+import { decideStatement, lockStatement } from '../../libs/a2a-cluster/src/postgres/tasks/task-statements.js';
 import { onCleanUp } from './clean-up.js';
 import { backendsOf } from './cluster.js';
 import { TEST_APPLICATION_NAME, type TestDatabase } from './database.js';
-import { eventually } from './wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 const TABLES = {
   tasks: '"a2a_tasks"',
@@ -16,27 +17,26 @@ const TABLES = {
   effects: '"a2a_task_effects"',
 };
 
-/** Statements of the library as a replica of the sample sends them, or what they begin with. */
+const APPENDS = [laterCommitStatement(TABLES, false).text, laterCommitStatement(TABLES, true).text] as const;
+
+/** Statements of the library as a replica sends them, or what they begin with. */
 export const STATEMENTS = {
   /** The first of an admission: it takes the lock on the task. */
-  admission: lockStatement(TABLES),
+  admission: lockStatement(TABLES).text,
   /** What it decides from, under that lock. */
-  decision: decideStatement(TABLES),
+  decision: decideStatement(TABLES).text,
   /** A commit of events, whether or not it ends its turn. */
-  append: commonStart(
-    appendStatement(TABLES, { fenced: true, endsTurn: false }),
-    appendStatement(TABLES, { fenced: true, endsTurn: true }),
-  ),
+  append: commonStart(...APPENDS),
   /** Drops a lease without an event. */
-  release: releaseStatement(TABLES),
-  renewal: renewStatement(TABLES),
+  release: releaseStatement(TABLES).text,
+  renewal: renewStatement(TABLES).text,
 };
 
 /** What is on a connection whenever one of them is sent: the name of one that is prepared, whose text goes along once. */
 export const SENT = {
   admission: statementName(STATEMENTS.admission),
   decision: statementName(STATEMENTS.decision),
-  append: [false, true].map((endsTurn) => statementName(appendStatement(TABLES, { fenced: true, endsTurn }))),
+  append: APPENDS.map(statementName),
   release: STATEMENTS.release,
 };
 
@@ -107,10 +107,13 @@ export async function backends(
   return rows.map(({ pid }) => pid);
 }
 
-/** Waits until a replica's statement waits for a lock, and returns the process id of its backend. */
-export function blockedBackend(database: TestDatabase, statement: string, replica: string): Promise<number> {
+/** Waits until a statement, of this replica or of any, waits for a lock, and returns the process id of its backend. */
+export function blockedBackend(database: TestDatabase, statement: string, replica?: string): Promise<number> {
   return eventually(
-    async () => (await backends(database, { statements: [statement], replica, blocked: true }))[0] ?? 0,
+    async () =>
+      (
+        await backends(database, { statements: [statement], blocked: true, ...(replica !== undefined && { replica }) })
+      )[0] ?? 0,
     { timeoutMs: 15_000 },
   );
 }

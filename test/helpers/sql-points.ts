@@ -1,5 +1,5 @@
 import { ArmingFile } from './arming-file.js';
-import type { ReplicaEnvironment, ReplicaProcess } from './replica-process.js';
+import type { ReplicaEnvironment, ReplicaProcess } from '../../tools/harness/replica-process.js';
 
 const PRELOAD = new URL('./sql-points.preload.mjs', import.meta.url).href;
 

@@ -12,7 +12,7 @@ export interface LogEntry {
   kind: TaskEvent['kind'];
   /** The state it sets, by its short name. */
   state: string | undefined;
-  /** The number that the sample's agent gives each event it publishes; none on what the cluster itself writes. */
+  /** The number that the scripted agent gives each event it publishes; none on what the cluster itself writes. */
   n: number | undefined;
   /** Text of the status message or of the user's message. */
   text: string | undefined;

@@ -3,7 +3,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } f
 import { A2AService } from '@a2a-js/sdk/server/grpc';
 import type { MethodDefinition } from '@grpc/grpc-js';
 import { onCleanUp } from './clean-up.js';
-import type { Method } from './grpc-client.js';
+import type { Method } from './raw-grpc-client.js';
 
 /**
  * gRPC calls of one connection whose answers nobody reads. @grpc/grpc-js would take sixteen messages of any size first;

@@ -1,4 +1,4 @@
-import type { ReplicaEnvironment, ReplicaProcess } from './replica-process.js';
+import type { ReplicaEnvironment, ReplicaProcess } from '../../tools/harness/replica-process.js';
 
 /** What a replica needs in its environment for {@link usageOf}. */
 export const REPORTS_USAGE: ReplicaEnvironment = {

@@ -1,5 +1,5 @@
 import type { Admission } from '../../libs/a2a-cluster/src/tasks/task-store.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { newScope, useCluster } from './cluster.fixture.js';
 import { artifact, AUTH_REQUIRED, COMPLETED, INPUT_REQUIRED, message, status, textOf } from './events.fixture.js';
 import { type DatabaseFactory, InterceptedDatabase, withoutGuard } from './faults.fixture.js';
@@ -52,7 +52,7 @@ describe('Admission of follow-ups', () => {
   });
 
   it('O16 negative control: decided without the task lock, both find the task free', async () => {
-    const guard = withoutGuard([/(t\.agent = \$4)\s+FOR UPDATE/, 't.agent = $4']);
+    const guard = withoutGuard([/(t\.agent = \$\d+)\s+FOR UPDATE/, '$1']);
     const { outcomes } = await twoFollowUpsAtOnce(guard.database);
     guard.expectGone();
     // What then stops the second turn is the version, too late for the answer that its client is owed.

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import pg from 'pg';
-import { isPassing, sqlState } from '../../libs/a2a-cluster/src/database/database-errors.js';
-import { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
+import { isPassing, sqlState } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
+import { DedicatedConnection } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
 import { pooledConnections } from '../helpers/database.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { useCluster } from './cluster.fixture.js';
 import { holdLock, holdTask, untilBlocked } from './rows.fixture.js';
 

@@ -1,6 +1,6 @@
 import { canceled } from '../../libs/a2a-cluster/src/turns/status-events.js';
 import { ConcurrentTaskModificationError } from '../../libs/a2a-cluster/src/errors/concurrent-task-modification.error.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { callContextOf, isLost, useCluster } from './cluster.fixture.js';
 import {
   artifact,
@@ -138,7 +138,7 @@ describe('Cancels that race writes', () => {
   it('O41 while it is being canceled an INPUT_REQUIRED does not end the turn; the terminal status does', async () => {
     const a = cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
-    loop.canceling = true;
+    loop.cancel();
     loop.add(status(scope, INPUT_REQUIRED));
     await turn.flush();
     expect(await leaseRow(cluster.db, taskNo)).toBeDefined();

@@ -3,37 +3,43 @@ import { type Message, SendMessageRequest, type Task } from '@a2a-js/sdk';
 import { resolveUserScope, ServerCallContext } from '@a2a-js/sdk/server';
 import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
-import { ClusterDatabase, type DatabaseLimits } from '../../libs/a2a-cluster/src/database/cluster-database.js';
-import { sqlName } from '../../libs/a2a-cluster/src/database/table-names.js';
-import { EffectEntity } from '../../libs/a2a-cluster/src/effects/effect.entity.js';
-import { FencedTransactions } from '../../libs/a2a-cluster/src/effects/fenced-transactions.js';
-import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/effects/typeorm-effect-store.js';
+import {
+  ClusterDatabase,
+  type DatabaseLimits,
+} from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
+import { sqlName } from '../../libs/a2a-cluster/src/postgres/schema/table-names.js';
+import { EffectEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/effect.entity.js';
+import { FencedTransactions } from '../../libs/a2a-cluster/src/postgres/effects/fenced-transactions.js';
+import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/postgres/effects/typeorm-effect-store.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
-import type { LeaseTimes } from '../../libs/a2a-cluster/src/leases/lease-times.js';
-import { LeaseEntity } from '../../libs/a2a-cluster/src/leases/lease.entity.js';
-import { ReplicaEntity } from '../../libs/a2a-cluster/src/leases/replica.entity.js';
-import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';
-import { PushConfigEntity } from '../../libs/a2a-cluster/src/push/push-config.entity.js';
+import type { LeaseTimes } from '../../libs/a2a-cluster/src/options/lease.options.js';
+import { LeaseEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/lease.entity.js';
+import { ReplicaEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/replica.entity.js';
+import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/postgres/leases/typeorm-lease-store.js';
+import { PushConfigEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/push-config.entity.js';
 import { AbandonedTaskSweeper } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
-import { AbandonedTurnRecovery, type Claim } from '../../libs/a2a-cluster/src/recovery/abandoned-turn.recovery.js';
+import { AbandonedLeases, type Claim } from '../../libs/a2a-cluster/src/recovery/abandoned-leases.js';
+import { AbandonedTurnRecovery } from '../../libs/a2a-cluster/src/recovery/abandoned-turn.recovery.js';
 import type { ReExecution } from '../../libs/a2a-cluster/src/recovery/re-execution.js';
-import type { SweeperOptions } from '../../libs/a2a-cluster/src/recovery/sweeper-options.js';
+import type { SweeperOptions } from '../../libs/a2a-cluster/src/options/sweeper.options.js';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
-import { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/streams/typeorm-task-event-stream.js';
-import { MessageReceiptEntity } from '../../libs/a2a-cluster/src/tasks/message-receipt.entity.js';
+import { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/postgres/streams/typeorm-task-event-stream.js';
+import { MessageReceiptEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/message-receipt.entity.js';
 import { ArtifactRestart } from '../../libs/a2a-cluster/src/tasks/artifact-restart.js';
-import { TaskEventEntity } from '../../libs/a2a-cluster/src/tasks/task-event.entity.js';
+import { TaskEventEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/task-event.entity.js';
 import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import { scopeResolver } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
 import type { TaskScope } from '../../libs/a2a-cluster/src/tasks/task-store.js';
-import { TaskEntity } from '../../libs/a2a-cluster/src/tasks/task.entity.js';
-import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/tasks/typeorm-task-store.js';
+import { TaskEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/task.entity.js';
+import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/postgres/tasks/typeorm-task-store.js';
 import { CommitLoop } from '../../libs/a2a-cluster/src/turns/commit-loop.js';
-import { defaultContextCodec } from '../../libs/a2a-cluster/src/turns/context-codec.js';
+import { defaultContextCodec } from '../../libs/a2a-cluster/src/options/context-codec.js';
+import { RunningTurns } from '../../libs/a2a-cluster/src/turns/running-turns.js';
 import { TurnAdmission } from '../../libs/a2a-cluster/src/turns/turn-admission.js';
-import { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.js';
+import type { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.js';
+import { TurnFactory } from '../../libs/a2a-cluster/src/turns/turn-factory.js';
 import { createTestDatabase, type TestDatabase, type TestDataSourceOptions } from '../helpers/database.js';
 import { expectNothingLeft, watchTimers } from '../helpers/resource-check.js';
 import { INPUT_REQUIRED, message, status, taskEvent, taskOf } from './events.fixture.js';
@@ -45,7 +51,7 @@ const TIMES: LeaseTimes = { heartbeatIntervalMs: 20_000, ttlMs: 60_000 };
 const TIMEOUT_MS = 15_000;
 
 /** Without an app there is no executor to run a turn again with; the policy here is `fail`. */
-const NO_RE_EXECUTION = { isOpen: false } as ReExecution;
+const NO_RE_EXECUTION = undefined as unknown as ReExecution;
 
 export interface ReplicaOptions {
   agent?: string;
@@ -95,29 +101,51 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
   const sweeperOptions: SweeperOptions = {
     ...{ intervalMs: 1_000, batchSize, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4, backoffMs: 0 },
   };
-  const recovery = new AbandonedTurnRecovery(
-    ...([tasks, leases, effects, stream, heartbeat, NO_RE_EXECUTION, sweeperOptions, agent] as const),
-  );
-  const sweeper = new AbandonedTaskSweeper(recovery, sweeperOptions);
-  const admission = new TurnAdmission(tasks, stream, leased ? heartbeat : undefined, defaultContextCodec);
-  admission.onAbandoned((scope) => recovery.recoverTask(scope));
+  const abandoned = new AbandonedLeases(leases, heartbeat, new RunningTurns(), sweeperOptions);
+  const recovery = new AbandonedTurnRecovery(abandoned, NO_RE_EXECUTION, tasks, effects, stream, {
+    ...sweeperOptions,
+    agentId: agent,
+  });
+  const sweeper = new AbandonedTaskSweeper(abandoned, recovery, sweeperOptions);
+  const turnsHeartbeat = leased ? heartbeat : undefined;
+  const admission = new TurnAdmission(tasks, turnsHeartbeat, recovery);
+  const turns = new TurnFactory(tasks, stream, turnsHeartbeat, effects, transactions, {
+    contextCodec: defaultContextCodec,
+    retryMs: times.ttlMs,
+    cancelTimeoutMs: 5_000,
+  });
   const parts = {
-    ...{ database, tables, holderId, leases, tasks, poller, stream, heartbeat, recovery, sweeper, admission },
-    ...{ effects, transactions },
+    database,
+    tables,
+    holderId,
+    leases,
+    tasks,
+    poller,
+    stream,
+    heartbeat,
+    recovery,
+    sweeper,
+    admission,
+    effects,
+    transactions,
   };
-  const services = { effects, transactions, retryMs: times.ttlMs, cancel: () => Promise.resolve() };
 
   /** A turn as the runner starts one, up to the point where its executor would be called. */
   const startTurn = async (scope: TaskScope, said: Message, followUp = false): Promise<TurnExecution> => {
     const { taskId, tenant } = scope;
     const request = { tenant, message: said, configuration: undefined, metadata: undefined };
     const callContext = callContextOf(scope);
-    const execution = new TurnExecution(
-      { kind: 'message', scope, contextId: `context of ${taskId}`, callContext, request, receipt: undefined, followUp },
-      services,
-    );
-    await admission.admit(execution);
-    return execution;
+    const turn = turns.create({
+      kind: 'message',
+      scope,
+      contextId: `context of ${taskId}`,
+      callContext,
+      request,
+      receipt: undefined,
+      followUp,
+    });
+    await admission.admit(turn);
+    return turn;
   };
 
   /** The next attempt of a turn whose lease was claimed here, up to the point where its executor would be called. */
@@ -126,18 +154,19 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     const scope = claimed.scope!;
     const stored = (await tasks.find(scope))!;
     const request = SendMessageRequest.fromJSON(JSON.parse(claimed.request!));
-    const execution = new TurnExecution(
-      {
-        ...{ kind: 'message', scope, contextId: stored.task.contextId, callContext: callContextOf(scope), request },
-        ...{ receipt: undefined, followUp: true },
-        again: { turnId, attempt, restart: new ArtifactRestart(new Map()) },
-      },
-      services,
-    );
-    held.transferTo(execution);
-    execution.lease = held;
-    await admission.admit(execution, { stored, generation, sentAt, held });
-    return execution;
+    const turn = turns.create({
+      kind: 'message',
+      scope,
+      contextId: stored.task.contextId,
+      callContext: callContextOf(scope),
+      request,
+      receipt: undefined,
+      followUp: true,
+      again: { turnId, attempt, restart: new ArtifactRestart(new Map()) },
+    });
+    turn.leaseTransferred(held);
+    turn.admittedTo({ stored, generation, sentAt, held });
+    return turn;
   };
 
   /** What a turn that is to be admitted asks for. */

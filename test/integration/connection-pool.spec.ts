@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
-import type { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
-import { ConnectionPool } from '../../libs/a2a-cluster/src/database/connection-pool.js';
-import { isPassing, sqlState } from '../../libs/a2a-cluster/src/database/database-errors.js';
+import type { ClusterDatabase } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
+import { ConnectionPool } from '../../libs/a2a-cluster/src/postgres/connection/connection-pool.js';
+import { isPassing, sqlState } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
 import { DatabaseConnectionError } from '../../libs/a2a-cluster/src/errors/database-connection.error.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { useCluster } from './cluster.fixture.js';
 import { holdLock, untilBlocked } from './rows.fixture.js';
 

@@ -3,7 +3,7 @@ import type { EffectCall } from '../../libs/a2a-cluster/src/effects/turn-effects
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { TaskCanceledError } from '../../libs/a2a-cluster/src/errors/task-canceled.error.js';
 import { TurnUsageError } from '../../libs/a2a-cluster/src/errors/turn-usage.error.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { newScope, type RunningTurn, useCluster } from './cluster.fixture.js';
 import { claimFrom, effectRows, errorOf } from './effects.fixture.js';
 import { artifact, AUTH_REQUIRED, COMPLETED, INPUT_REQUIRED, message, status } from './events.fixture.js';
@@ -39,8 +39,8 @@ describe('Outside actions and the lease', () => {
 
   it('O38 I3 negative control: without the generation in its WHERE, the stale owner dispatches', async () => {
     const guard = withoutGuard([
-      /WHERE generation = \$6 AND task_no = \$1 AND greatest/,
-      'WHERE $6::bigint > 0 AND task_no = $1 AND greatest',
+      /WHERE generation = (\$\d+) AND task_no = (\$\d+) AND greatest/,
+      'WHERE $1::bigint > 0 AND task_no = $2 AND greatest',
     ]);
     const { run, outcome } = await dispatchAfterTheClaim(guard.database);
     expect(await errorOf(outcome)).toBeInstanceOf(LeaseLostError); // at its settlement, when it was too late
@@ -68,8 +68,8 @@ describe('Outside actions and the lease', () => {
 
   it('O38 I3 negative control: without the generation in its WHERE, the outcome is recorded', async () => {
     const guard = withoutGuard([
-      'WHERE generation = $6 AND task_no = $1 FOR KEY SHARE',
-      'WHERE $6::bigint > 0 AND task_no = $1 FOR KEY SHARE',
+      /WHERE generation = (\$\d+) AND task_no = (\$\d+) FOR KEY SHARE/,
+      'WHERE $1::bigint > 0 AND task_no = $2 FOR KEY SHARE',
     ]);
     const { taskNo, outcome } = await settleAfterTheClaim(guard.database);
     expect(await outcome).toBe('done');
@@ -320,7 +320,7 @@ describe('Outside actions and the lease', () => {
   it('I6 the database is away past the deadline, at the dispatch: LeaseLostError, nothing called', async () => {
     const { taskNo, run, error } = await awayPastTheDeadline(DISPATCH);
     expect(error).toBeInstanceOf(LeaseLostError);
-    expect(error.cause).toMatchObject({ code: 'ECONNRESET' });
+    expect(error.cause).toMatchObject({ code: 'A2A_STORE_UNAVAILABLE', cause: { code: 'ECONNRESET' } });
     expect(run).not.toHaveBeenCalled();
     expect(await effectRows(cluster.db, taskNo)).toEqual({});
   });

@@ -3,7 +3,7 @@ import type { EffectContract } from '../../libs/a2a-cluster/src/effects/turn-eff
 import { EffectResultError } from '../../libs/a2a-cluster/src/errors/effect-result.error.js';
 import { EffectUnresolvedError } from '../../libs/a2a-cluster/src/errors/effect-unresolved.error.js';
 import { TurnUsageError } from '../../libs/a2a-cluster/src/errors/turn-usage.error.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { useCluster } from './cluster.fixture.js';
 import { effectRows, errorOf } from './effects.fixture.js';
 

@@ -3,7 +3,7 @@ import type { EffectCall, EffectContract } from '../../libs/a2a-cluster/src/effe
 import { EFFECTS_METADATA_KEY } from '../../libs/a2a-cluster/src/effects/unresolved-effects.js';
 import { EffectNotPerformedError } from '../../libs/a2a-cluster/src/errors/effect-not-performed.error.js';
 import { EffectUnresolvedError } from '../../libs/a2a-cluster/src/errors/effect-unresolved.error.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { type RunningTurn, useCluster } from './cluster.fixture.js';
 import { effectRows, errorOf, nextAttempt } from './effects.fixture.js';
 import { textOf } from './events.fixture.js';

@@ -1,14 +1,20 @@
 import type { EntityManager } from 'typeorm';
-import { ClusterDatabase, type SqlExecutor } from '../../libs/a2a-cluster/src/database/cluster-database.js';
-import type { Lane } from '../../libs/a2a-cluster/src/database/connection-queue.js';
-import type { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
-import { Deferred, within } from '../helpers/wait.js';
+import { ClusterDatabase } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
+import type { SqlExecutor } from '../../libs/a2a-cluster/src/postgres/connection/statement.js';
+import { storeError } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
+import type { Lane } from '../../libs/a2a-cluster/src/postgres/connection/connection-queue.js';
+import type { DedicatedConnection } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 
 /** How a replica sees the database: a test that breaks statements on purpose gives its own. */
 export type DatabaseFactory = (...args: ConstructorParameters<typeof ClusterDatabase>) => ClusterDatabase;
 
 /** Stands between a replica and the database. `run` sends the statement, or another one in its place. */
-export type Interception = (sql: string, run: (sql?: string) => Promise<object[]>) => Promise<object[]>;
+export type Interception = (
+  sql: string,
+  run: (sql?: string) => Promise<object[]>,
+  params?: readonly unknown[],
+) => Promise<object[]>;
 
 /** A database whose statements a test watches, stops, fails or rewrites: whoever runs them, in whatever connection. */
 export class InterceptedDatabase extends ClusterDatabase {
@@ -17,7 +23,9 @@ export class InterceptedDatabase extends ClusterDatabase {
   interceptTransaction: (run: (last?: () => Promise<void>) => Promise<unknown>) => Promise<unknown> = (run) => run();
 
   override query<R extends object>(sql: string, params?: unknown[], timeoutMs?: number, lane?: Lane): Promise<R[]> {
-    return this.intercept(sql, (text = sql) => super.query(text, params, timeoutMs, lane)) as Promise<R[]>;
+    return asStoresSee(
+      this.intercept(sql, (text = sql) => super.query(text, params, timeoutMs, lane), params ?? []) as Promise<R[]>,
+    );
   }
 
   override transaction<T>(work: (tx: SqlExecutor) => Promise<T>, timeoutMs?: number, lane?: Lane): Promise<T> {
@@ -26,7 +34,7 @@ export class InterceptedDatabase extends ClusterDatabase {
         async (tx) => {
           const result = await work({
             query: <R extends object>(sql: string, params?: unknown[]) =>
-              this.intercept(sql, (text = sql) => tx.query(text, params)) as Promise<R[]>,
+              this.intercept(sql, (text = sql) => tx.query(text, params), params ?? []) as Promise<R[]>,
           });
           await last();
           return result;
@@ -34,7 +42,7 @@ export class InterceptedDatabase extends ClusterDatabase {
         timeoutMs,
         lane,
       );
-    return this.interceptTransaction(run) as Promise<T>;
+    return asStoresSee(this.interceptTransaction(run) as Promise<T>);
   }
 
   /** The COMMIT of a user's transaction. */
@@ -47,7 +55,7 @@ export class InterceptedDatabase extends ClusterDatabase {
     return super.managed(async (manager, tx) => {
       const result = await work(manager, {
         query: <R extends object>(sql: string, params?: unknown[]) =>
-          this.intercept(sql, (text = sql) => tx.query(text, params)) as Promise<R[]>,
+          this.intercept(sql, (text = sql) => tx.query(text, params), params ?? []) as Promise<R[]>,
       });
       // From here on: until now savepoints were released by the same method.
       const runner = manager.queryRunner!;
@@ -61,13 +69,31 @@ export class InterceptedDatabase extends ClusterDatabase {
     const connection = super.dedicated(...args);
     const query = connection.query.bind(connection);
     connection.query = <R extends object>(sql: string, params: unknown[], timeoutMs: number) =>
-      this.intercept(sql, (text = sql) => query(text, params, timeoutMs)) as Promise<R[]>;
+      this.intercept(sql, (text = sql) => query(text, params, timeoutMs), params) as Promise<R[]>;
     return connection;
+  }
+}
+
+/** What a test throws in the database's place reaches a store as the same error of the database would. */
+async function asStoresSee<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw storeError(error, false);
   }
 }
 
 /** What a guard's text is replaced with. */
 export type Rewrite = readonly [guard: string | RegExp, without: string];
+
+/** `$1` in it stands for what the guard's first group has matched; a guard without groups leaves parameters alone. */
+const withGroups = (without: string, matched: readonly unknown[]): string => {
+  const groups = matched.slice(
+    0,
+    matched.findIndex((it) => typeof it === 'number'),
+  );
+  return without.replace(/\$(\d)/g, (parameter, at: string) => (groups[Number(at) - 1] as string) ?? parameter);
+};
 
 /** For a negative control: a replica without one of its guards, and the check that the guard really was gone. */
 export interface Guardless {
@@ -83,7 +109,7 @@ export function withoutGuards(...guards: Rewrite[][]): Guardless {
   const gone = new Set<Rewrite[]>();
   const rewritten = (sql: string, guard: Rewrite[]): string => {
     const bare = guard.reduce<string | undefined>((text, [found, without]) => {
-      const replaced = text?.replace(found, () => without);
+      const replaced = text?.replace(found, (_, ...matched: unknown[]) => withGroups(without, matched));
       return replaced === text ? undefined : replaced;
     }, sql);
     if (bare !== undefined) gone.add(guard);

@@ -133,7 +133,7 @@ describe('Chunks that follow each other fast', () => {
     const { scope, loop, turn, taskNo } = await justCommitted();
     loop.add(artifact(scope, 'a'));
     loop.add(status(scope, COMPLETED));
-    await turn.ended.promise;
+    await turn.outcome;
     expect(await commitsOf(taskNo)).toEqual([[1], [2], [3], [4, 5]]);
   });
 

@@ -3,8 +3,14 @@ import type { Cluster, Replica, RunningTurn } from './cluster.fixture.js';
 import { status, WORKING } from './events.fixture.js';
 import { type Guardless, InterceptedDatabase, type Interception } from './faults.fixture.js';
 
-const GROUP = /^\s*WITH a AS MATERIALIZED/;
-const LOCK_TIMEOUT = /set_config\('lock_timeout', '\d+', true\)/;
+const COMMITS = /^\s*WITH a AS MATERIALIZED/;
+/** Only a group bounds its wait for locks, in a parameter. */
+const LOCK_TIMEOUT = /set_config\('lock_timeout', \$(\d+), true\)/;
+
+function isGroup(sql: string, params: readonly unknown[]): boolean {
+  const at = COMMITS.test(sql) && LOCK_TIMEOUT.exec(sql)?.[1];
+  return Boolean(at) && params[Number(at) - 1] !== null;
+}
 
 /** A replica whose groups a test counts and stands in the way of. */
 export type GroupingReplica = Omit<Replica, 'database'> & { database: InterceptedDatabase; groups: () => number };
@@ -23,7 +29,7 @@ export function groupingReplica(cluster: Cluster, { guard, patient }: GroupingOp
   const database = replica.database as InterceptedDatabase;
   interceptGroups(database, (sql, run) => {
     groups += 1;
-    return run(patient ? sql.replace(LOCK_TIMEOUT, '0') : sql);
+    return run(patient ? sql.replace(LOCK_TIMEOUT, "set_config('lock_timeout', left($$$1, 0) || '0', true)") : sql);
   });
   return { ...replica, database, groups: () => groups };
 }
@@ -31,9 +37,9 @@ export function groupingReplica(cluster: Cluster, { guard, patient }: GroupingOp
 /** Has a test between the replica and the database, for groups alone. */
 export function interceptGroups(database: InterceptedDatabase, intercept: Interception): void {
   const others = database.intercept;
-  database.intercept = (sql, run) => {
-    if (!GROUP.test(sql)) return others(sql, run);
-    return intercept(sql, (text = sql) => others(text, (guardless = text) => run(guardless)));
+  database.intercept = (sql, run, params) => {
+    if (!isGroup(sql, params ?? [])) return others(sql, run, params);
+    return intercept(sql, (text = sql) => others(text, (guardless = text) => run(guardless), params), params);
   };
 }
 

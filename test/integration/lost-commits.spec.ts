@@ -1,6 +1,6 @@
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import type { VersionedTaskEvent } from '../../libs/a2a-cluster/src/tasks/task-event.js';
-import { eventually, within } from '../helpers/wait.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import {
   artifact,

@@ -1,10 +1,10 @@
 import type { Client } from 'pg';
 import type { DataSource, Logger as TypeOrmLogger, QueryRunner } from 'typeorm';
-import { boundedStep } from '../../libs/a2a-cluster/src/database/migrations/bounded-step.js';
+import { boundedStep } from '../../libs/a2a-cluster/src/postgres/schema/migrations/bounded-step.js';
 import { MigrationBlockedError } from '../../libs/a2a-cluster/src/errors/migration-blocked.error.js';
-import { A2A_CLUSTER_MIGRATIONS } from '../../libs/a2a-cluster/src/a2a-cluster.entities.js';
+import { A2A_CLUSTER_MIGRATIONS } from '../../libs/a2a-cluster/src/postgres/schema/entities.js';
 import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
-import { Deferred, within } from '../helpers/wait.js';
+import { Deferred, within } from '../../tools/harness/wait.js';
 import { holdLock, untilBlocked } from './rows.fixture.js';
 
 /** As a step of a migration waits for a lock, in ms: what boundedStep has by default. */

@@ -1,10 +1,10 @@
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import type pg from 'pg';
-import type { DedicatedConnection } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
+import type { DedicatedConnection } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
-import { NotifyChannel } from '../../libs/a2a-cluster/src/streams/notify-channel.js';
-import { eventually } from '../helpers/wait.js';
+import { NotifyChannel } from '../../libs/a2a-cluster/src/postgres/streams/notify-channel.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { useCluster } from './cluster.fixture.js';
 import { InterceptedDatabase } from './faults.fixture.js';
 

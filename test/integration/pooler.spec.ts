@@ -2,10 +2,10 @@ import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
-import { A2A_CLUSTER_ENTITIES } from '../../libs/a2a-cluster/src/a2a-cluster.entities.js';
+import { A2A_CLUSTER_ENTITIES } from '../../libs/a2a-cluster/src/postgres/schema/entities.js';
 import { PGBOUNCER, Pooler } from '../helpers/pooler.js';
 import { DatabaseTimeoutError } from '../../libs/a2a-cluster/src/errors/database-timeout.error.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { holdLock, untilBlocked } from './rows.fixture.js';
 import { createCluster, type Replica, useCluster } from './cluster.fixture.js';
 import { COMPLETED, status } from './events.fixture.js';
@@ -120,7 +120,7 @@ withPooler('Behind a pooler', () => {
 
   it('C.19 a session that does not know a prepared statement turns preparation off, and it is said once', async () => {
     const database = cluster.database({ maxTimeoutMs: 10_000, maxConnections: 4 }, await through('some', 1));
-    const text = database.prepared('SELECT $1::integer + 1 AS next');
+    const text = database.prepared({ text: 'SELECT $1::integer + 1 AS next' }).text;
     expect(await database.query(text, [1])).toEqual([{ next: 2 }]);
     // The session of the server that knows it is in use: the next one does not.
     const others = await Promise.all(Array.from({ length: 9 }, () => session('some')));
@@ -136,7 +136,9 @@ withPooler('Behind a pooler', () => {
     'A.4 each statement has limits of the server, and none of them is left for others (pool %s)',
     async (pool) => {
       const database = cluster.database({ maxTimeoutMs: 9_000, maxTransactionMs: 4_000 }, await through(pool));
-      const text = database.prepared("SELECT current_setting('statement_timeout') AS ms WHERE $1::boolean");
+      const text = database.prepared({
+        text: "SELECT current_setting('statement_timeout') AS ms WHERE $1::boolean",
+      }).text;
       for (let round = 0; round < 3; round += 1) {
         expect(await database.query(text, [true])).toEqual([{ ms: '4s' }]);
       }

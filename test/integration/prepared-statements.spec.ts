@@ -1,5 +1,5 @@
-import { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
-import { isPassing } from '../../libs/a2a-cluster/src/database/database-errors.js';
+import { ClusterDatabase } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
+import { isPassing } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
 import { useCluster } from './cluster.fixture.js';
 
 describe('Prepared statements', () => {
@@ -20,8 +20,8 @@ describe('Prepared statements', () => {
     database = cluster.database({ maxTimeoutMs: 10_000 });
     // The one connection is that of the test before: statements of one's own are new to it.
     tests += 1;
-    text = database.prepared(`SELECT $1::integer + 1 AS next, ${tests} AS test`);
-    other = database.prepared(`SELECT $1::integer - 1 AS next, ${tests} AS test`);
+    text = database.prepared({ text: `SELECT $1::integer + 1 AS next, ${tests} AS test` }).text;
+    other = database.prepared({ text: `SELECT $1::integer - 1 AS next, ${tests} AS test` }).text;
   });
 
   it('are prepared once by a connection, inside and outside of transactions; others are not', async () => {
@@ -49,7 +49,7 @@ describe('Prepared statements', () => {
 
   it('I6 outlive a change of the tables they read, and are prepared as before', async () => {
     await database.query('CREATE TABLE altered (a integer)');
-    const all = database.prepared('SELECT * FROM altered');
+    const all = database.prepared({ text: 'SELECT * FROM altered' }).text;
     expect(await database.query(all)).toEqual([]);
     await database.query('ALTER TABLE altered ADD COLUMN b integer');
     await database.query('INSERT INTO altered VALUES (1, 2)');

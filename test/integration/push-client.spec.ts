@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { PushClient, type ResolveName } from '../../libs/a2a-cluster/src/push/push-client.js';
 import { PushTargetGuard } from '../../libs/a2a-cluster/src/push/push-target.guard.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 const TIMEOUT_MS = 500;
 const SECRET = 'very-secret';

@@ -1,14 +1,14 @@
 import { jest } from '@jest/globals';
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
-import { PUSH_DEFAULTS } from '../../libs/a2a-cluster/src/a2a-cluster.options.js';
 import { PushClient } from '../../libs/a2a-cluster/src/push/push-client.js';
 import { PushDispatcher } from '../../libs/a2a-cluster/src/push/push-dispatcher.js';
-import type { PushOptions } from '../../libs/a2a-cluster/src/push/push-options.js';
+import { PUSH_DEFAULTS, type PushOptions } from '../../libs/a2a-cluster/src/options/push.options.js';
 import { PushTargetGuard } from '../../libs/a2a-cluster/src/push/push-target.guard.js';
-import { TypeOrmPushConfigStore } from '../../libs/a2a-cluster/src/push/typeorm-push-config-store.js';
+import { TypeOrmPushConfigStore } from '../../libs/a2a-cluster/src/postgres/push/typeorm-push-config-store.js';
+import type { PushClaimRequest } from '../../libs/a2a-cluster/src/push/push-config-store.js';
 import { InMemoryPushConfigStore } from '../../libs/a2a-cluster/src/testing/in-memory-push-config.store.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, INPUT_REQUIRED, status } from './events.fixture.js';
 import { interceptable, Pause } from './faults.fixture.js';
@@ -17,7 +17,7 @@ import { expireLeases } from './rows.fixture.js';
 
 const READ_EVENTS = /octet_length\(event\)\s+AS bytes/;
 
-const CLAIM = { limit: 100, claimMs: 60_000, retries: false, newFirst: true };
+const CLAIM: PushClaimRequest = { limit: 100, claimMs: 60_000, lastNotification: 'taken', first: 'new' };
 
 const OPTIONS: PushOptions = {
   ...{ allow: ['127.0.0.0/8'], timeoutMs: 2_000, maxAttempts: 3, backoffMs: 10, maxConcurrentDeliveries: 256 },
@@ -132,7 +132,7 @@ describe('Push receivers', () => {
     const { taskNo } = await behind(replica);
     const [first] = await store.claim(CLAIM);
     await store.progress(first!, { deliveredVersion: 1, attempts: 2, againInMs: 0 });
-    const [last] = await store.claim({ ...CLAIM, retries: true });
+    const [last] = await store.claim({ ...CLAIM, lastNotification: 'failed' });
     await store.save(taskNo, registration('https://example.com/'));
     const given = { deliveredVersion: 1, attempts: 3, againInMs: Infinity, failed: 'down' };
     expect(await store.progress(last!, given)).toBeUndefined();
@@ -151,14 +151,14 @@ describe('Push receivers', () => {
       await turn.flush();
       level.add(taskNo);
     }
-    const { limit, claimMs, newFirst } = CLAIM;
-    const claimed = await store.claim({ limit, claimMs, newFirst });
+    const { limit, claimMs, first } = CLAIM;
+    const claimed = await store.claim({ limit, claimMs, first });
     expect(claimed).toHaveLength(2);
     const attemptsOf = ({ taskNo }: { taskNo: number }) => (taskNo === one.taskNo ? 1 : 0);
     for (const it of claimed) {
       await store.progress(it, { deliveredVersion: 1, attempts: attemptsOf(it), againInMs: -attemptsOf(it) });
     }
-    const next = async () => (await store.claim({ limit: 1, claimMs, newFirst })).map(({ taskNo }) => taskNo);
+    const next = async () => (await store.claim({ limit: 1, claimMs, first })).map(({ taskNo }) => taskNo);
     expect([await next(), await next()]).toEqual([[other.taskNo], [one.taskNo]]);
   });
 
@@ -294,7 +294,7 @@ describe('Push receivers', () => {
       [taskNo, silent.url(), refusing, attempts],
     );
     const beside = [await told(), await told(), await told()];
-    expect(silent.received.length).toBeGreaterThan(0);
+    await silent.until(() => silent.received.length > 0);
     expect(Math.max(...beside) - alone).toBeLessThan(timeoutMs / 4);
     await dispatcher.stop();
   });

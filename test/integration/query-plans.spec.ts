@@ -1,18 +1,23 @@
 import { randomUUID } from 'node:crypto';
-import { pruneEffectsStatement } from '../../libs/a2a-cluster/src/effects/effect-statements.js';
-import { claimStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
+import { pruneEffectsStatement } from '../../libs/a2a-cluster/src/postgres/effects/effect-statements.js';
+import { claimStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
+import type { Statement } from '../../libs/a2a-cluster/src/postgres/connection/statement.js';
 import {
-  appendAllParams,
-  appendAllStatement,
-  createAllParams,
-  createAllStatement,
+  firstCommitParams,
   type FirstCommitRow,
+  firstCommitsStatement,
+  laterCommitParams,
   type LaterCommitRow,
-} from '../../libs/a2a-cluster/src/tasks/group-statements.js';
-import { countStatement, listStatement } from '../../libs/a2a-cluster/src/tasks/list-statements.js';
-import { pruneEventsStatement, pruneTasksStatement } from '../../libs/a2a-cluster/src/tasks/prune-statements.js';
+  laterCommitsParams,
+  laterCommitsStatement,
+  laterCommitStatement,
+} from '../../libs/a2a-cluster/src/postgres/tasks/commit-statements.js';
+import { countStatement, listStatement } from '../../libs/a2a-cluster/src/postgres/tasks/list-statements.js';
 import {
-  createStatement,
+  pruneEventsStatement,
+  pruneTasksStatement,
+} from '../../libs/a2a-cluster/src/postgres/tasks/prune-statements.js';
+import {
   findByNoStatement,
   findByNoUpToStatement,
   findStatement,
@@ -21,7 +26,7 @@ import {
   overdueStatement,
   readEventsStatement,
   withoutLeaseStatement,
-} from '../../libs/a2a-cluster/src/tasks/task-statements.js';
+} from '../../libs/a2a-cluster/src/postgres/tasks/task-statements.js';
 import { useCluster } from './cluster.fixture.js';
 
 const TASKS = 20_000;
@@ -45,22 +50,56 @@ const scannedBy = (plan: PlanNode): string[] =>
     .filter((node) => node['Node Type'] === 'Seq Scan')
     .map((node) => node['Relation Name'] ?? '');
 
+/** A statement as PostgreSQL gets it, and its parameters. */
+type Asked = [sql: string, params: unknown[]];
+
+const asked = <P extends object>(statement: Statement<P>, params: P): Asked => [
+  statement.text,
+  statement.values(params),
+];
+
 /** A parameter in the text of an EXECUTE. */
 function literalOf(param: unknown): string {
-  if (!Array.isArray(param)) return `'${String(param)}'`;
+  if (param === null) return 'NULL';
+  if (!Array.isArray(param)) return `'${param as string}'`;
   return `'{${param.map((item) => (item === null || item === undefined ? 'NULL' : `"${String(item)}"`)).join()}}'`;
 }
 
 const FIRST_COMMIT: FirstCommitRow = {
-  ...{ tenant: '', owner: 'o7', task_id: 't7', context_id: 'c7', state: 'TASK_STATE_WORKING', state_version: 1 },
-  ...{ snapshot: '{}', count: 1, commit_id: randomUUID(), message_id: 'm7', fingerprint: 'hash', kind: 'message' },
-  ...{ turn_id: randomUUID(), holder: 'h', ttl: 60_000, request: '{}', context: '{}' },
+  tenant: '',
+  owner: 'o7',
+  task_id: 't7',
+  context_id: 'c7',
+  state: 'TASK_STATE_WORKING',
+  state_version: 1,
+  snapshot: '{}',
   head: '{}',
+  count: 1,
+  commit_id: randomUUID(),
+  message_id: 'm7',
+  fingerprint: 'hash',
+  kind: 'message',
+  turn_id: randomUUID(),
+  holder: 'h',
+  ttl: 60_000,
+  request: '{}',
+  context: '{}',
+  config_id: undefined,
+  config: undefined,
+  wire_version: undefined,
 };
 
 const LATER_COMMIT: LaterCommitRow = {
-  ...{ task_no: 7, version: 1, generation: 7, ends: true, count: 1, commit_id: randomUUID() },
-  ...{ state: 'TASK_STATE_COMPLETED', state_version: 2, snapshot: '{}', head: '{}' },
+  task_no: 7,
+  version: 1,
+  generation: 7,
+  ends: true,
+  count: 1,
+  commit_id: randomUUID(),
+  state: 'TASK_STATE_COMPLETED',
+  state_version: 2,
+  snapshot: '{}',
+  head: '{}',
 };
 
 describe('Plans of statements over many tasks', () => {
@@ -113,33 +152,58 @@ describe('Plans of statements over many tasks', () => {
   it('reach tasks, events and effects by an index, whatever they are looked up by', async () => {
     const { tables } = cluster.replica();
     await fill();
-    const list = (context: string | null, state: string | null, since: string | null, cursor: unknown[]): unknown[] => [
-      ...['', 'o7', 'default', context, state, since, ...cursor, 51, 262_144, 2_097_152, false],
-    ];
-    const first = [null, null];
-    const later = [(Date.now() - HOUR_MS) * 1_000, 77];
-    const statements: [string, string, unknown[]][] = [
-      ['GetTask', findStatement(tables), ['', 'o7', 't7', 'default']],
-      ['by number', findByNoStatement(tables), [7]],
-      ['up to a size', findUpToStatement(tables), ['', 'o7', 't7', 'default', 1_000]],
-      ['by number up to a size', findByNoUpToStatement(tables), [7, 1_000]],
-      ['ListTasks', listStatement(tables), list(null, null, null, first)],
-      ['ListTasks, a later page', listStatement(tables), list(null, null, null, later)],
-      ['ListTasks by context', listStatement(tables), list('c7', null, null, first)],
-      ['ListTasks by state', listStatement(tables), list(null, 'TASK_STATE_WORKING', null, first)],
-      ['ListTasks by time', listStatement(tables), list(null, null, '2026-01-01T00:00:00Z', first)],
-      ['its total', countStatement(tables), list('c7', null, null, []).slice(0, 6)],
-      ['a page of the log', readEventsStatement(tables), [7, 0, 500, 1_000_000]],
-      ['tasks that wait too long', overdueStatement(tables), ['default', HOUR_MS, 100, 0]],
-      ['running tasks without a lease', withoutLeaseStatement(tables), ['default', HOUR_MS, 100]],
-      ['a sweep', claimStatement(tables), ['default', 'h', 1_000, 100, null, null, null, null, true]],
-      ['one lease', claimStatement(tables), ['default', 'h', 1_000, 1, '', 'o7', 't7', null, true]],
-      ['events to prune', pruneEventsStatement(tables), [2 * HOUR_MS, 10]],
-      ['effects to prune', pruneEffectsStatement(tables), [2 * HOUR_MS, 10]],
-      ['tasks to prune', pruneTasksStatement(tables), [2 * HOUR_MS, 10, 'default']],
+    const task = { tenant: '', owner: 'o7', taskId: 't7', agent: 'default' };
+    const filter = {
+      tenant: '',
+      owner: 'o7',
+      agent: 'default',
+      contextId: undefined,
+      state: undefined,
+      statusAfter: undefined,
+    };
+    const page = {
+      cursorUs: undefined,
+      cursorTaskNo: undefined,
+      limit: 51,
+      bytesAtOnce: 262_144,
+      pageBytes: 2_097_152,
+      byHead: false,
+    };
+    const later = { cursorUs: String((Date.now() - HOUR_MS) * 1_000), cursorTaskNo: '77' };
+    const list = (what: object) => asked(listStatement(tables), { ...filter, ...page, ...what });
+    const claim = {
+      ...{ agent: 'default', holder: 'h', ttlMs: 1_000, limit: 100, withRequest: true },
+      ...{ tenant: undefined, owner: undefined, taskId: undefined, endingAfterAttempts: undefined },
+    };
+    const prune = { olderThanMs: 2 * HOUR_MS, limit: 10 };
+    const statements: [string, Asked][] = [
+      ['GetTask', asked(findStatement(tables), task)],
+      ['by number', asked(findByNoStatement(tables), { taskNo: 7 })],
+      ['up to a size', asked(findUpToStatement(tables), { ...task, maxBytes: 1_000 })],
+      ['by number up to a size', asked(findByNoUpToStatement(tables), { taskNo: 7, maxBytes: 1_000 })],
+      ['ListTasks', list({})],
+      ['ListTasks, a later page', list(later)],
+      ['ListTasks by context', list({ contextId: 'c7' })],
+      ['ListTasks by state', list({ state: 'TASK_STATE_WORKING' })],
+      ['ListTasks by time', list({ statusAfter: '2026-01-01T00:00:00Z' })],
+      ['its total', asked(countStatement(tables), { ...filter, contextId: 'c7' })],
+      ['a page of the log', asked(readEventsStatement(tables), { taskNo: 7, after: 0, limit: 500, bytes: 1_000_000 })],
+      [
+        'tasks that wait too long',
+        asked(overdueStatement(tables), { agent: 'default', waitingForMs: HOUR_MS, limit: 100, afterTaskNo: 0 }),
+      ],
+      [
+        'running tasks without a lease',
+        asked(withoutLeaseStatement(tables), { agent: 'default', unchangedForMs: HOUR_MS, limit: 100 }),
+      ],
+      ['a sweep', asked(claimStatement(tables), claim)],
+      ['one lease', asked(claimStatement(tables), { ...claim, ...task, limit: 1 })],
+      ['events to prune', asked(pruneEventsStatement(tables), prune)],
+      ['effects to prune', asked(pruneEffectsStatement(tables), prune)],
+      ['tasks to prune', asked(pruneTasksStatement(tables), { ...prune, agent: 'default' })],
     ];
     const found: [string, string[]][] = [];
-    for (const [what, sql, params] of statements) {
+    for (const [what, [sql, params]] of statements) {
       const tablesRead = await scanned(sql, params);
       // Running turns, replicas and receivers are few, so that reading all of them costs less than an index.
       found.push([what, tablesRead.filter((table) => !FEW.includes(table))]);
@@ -160,20 +224,21 @@ describe('Plans of statements over many tasks', () => {
        SELECT '', 'o7', 't' || n, 'default', 'c7', 'TASK_STATE_WORKING', clock_timestamp(), 1, 1, '{}', 1
          FROM generate_series(1, 5000) AS n`,
     );
-    const scope = ['', 'o7', 't7'];
-    const made = [
-      ...[...scope, 'default', 'c7', 'TASK_STATE_WORKING', 1, '{}', '{}', 1, randomUUID(), '{}'],
-      ...['message', 'hash', 1_000],
-    ];
-    const statements: [string, string, unknown[]][] = [
-      ['a look', findStatement(tables), [...scope, 'default']],
-      ['its lock', lockStatement(tables), [...scope, 'default']],
-      ['its claim', claimStatement(tables), ['default', 'h', 1_000, 1, ...scope, null, true]],
-      ['a look at its size', findUpToStatement(tables), [...scope, 'default', 1_000]],
-      ['one that is there', createStatement(tables, { leased: false, receipted: true, pushed: false }), made],
+    const task = { tenant: '', owner: 'o7', taskId: 't7', agent: 'default' };
+    const claim = { holder: 'h', ttlMs: 1_000, limit: 1, endingAfterAttempts: undefined, withRequest: true };
+    const taken = { row: { ...FIRST_COMMIT, owner: 'o7', task_id: 't7' }, events: ['{}'] };
+    const statements: [string, Asked][] = [
+      ['a look', asked(findStatement(tables), task)],
+      ['its lock', asked(lockStatement(tables), task)],
+      ['its claim', asked(claimStatement(tables), { ...claim, ...task })],
+      ['a look at its size', asked(findUpToStatement(tables), { ...task, maxBytes: 1_000 })],
+      [
+        'one that is there',
+        asked(firstCommitsStatement(tables), firstCommitParams([taken], { agent: 'default', windowMs: 1_000 })),
+      ],
     ];
     const touched: [string, number][] = [];
-    for (const [what, sql, params] of statements) touched.push([what, await pages(sql, params)]);
+    for (const [what, [sql, params]] of statements) touched.push([what, await pages(sql, params)]);
     await cluster.db.query('DROP INDEX made_last');
     await cluster.db.query('TRUNCATE a2a_tasks');
     await cluster.db.query('ALTER TABLE a2a_tasks RESET (autovacuum_enabled)');
@@ -186,16 +251,21 @@ describe('Plans of statements over many tasks', () => {
       { row: FIRST_COMMIT, events: ['{}'] },
       { row: LATER_COMMIT, events: ['{}'] },
     ];
-    const statements: [string, string, unknown[]][] = [
-      ['first commits', createAllStatement(tables), createAllParams([first], { agent: 'default', windowMs: 60_000 })],
-      ['later commits', appendAllStatement(tables), appendAllParams([later])],
+    const statements: [string, Asked][] = [
+      [
+        'first commits',
+        asked(firstCommitsStatement(tables), firstCommitParams([first], { agent: 'default', windowMs: 60_000 })),
+      ],
+      ['later commits', asked(laterCommitsStatement(tables), laterCommitsParams([later], 100))],
+      ['a later commit', asked(laterCommitStatement(tables, false), laterCommitParams(later))],
+      ['the last commit', asked(laterCommitStatement(tables, true), laterCommitParams(later))],
     ];
     // As after a migration: nothing is known of them.
     await cluster.db.query('TRUNCATE a2a_tasks, a2a_task_leases, a2a_task_events, a2a_message_receipts');
     const client = await cluster.db.connect();
     await client.query('SET plan_cache_mode = force_generic_plan');
     const found: [string, string[]][] = [];
-    for (const [at, [what, text, params]] of statements.entries()) {
+    for (const [at, [what, [text, params]]] of statements.entries()) {
       await client.query(`PREPARE p${at} AS ${text}`);
       const { rows } = await client.query<{ 'QUERY PLAN': { Plan: PlanNode }[] }>(
         `EXPLAIN (FORMAT JSON) EXECUTE p${at}(${params.map(literalOf).join(', ')})`,
@@ -209,8 +279,8 @@ describe('Plans of statements over many tasks', () => {
   it('B.18 look for running tasks without a lease at the cost of those that run, not of all that ended', async () => {
     const { tables } = cluster.replica();
     await fill();
-    const statement = withoutLeaseStatement(tables);
-    const touched = await pages(statement, ['default', 0, 1_000]);
+    const [sql, params] = asked(withoutLeaseStatement(tables), { agent: 'default', unchangedForMs: 0, limit: 1_000 });
+    const touched = await pages(sql, params);
     // Each of them in a page of its own, the index, and the leases.
     expect(touched).toBeLessThan(TASKS / 100 + 50);
     await cluster.db.query('TRUNCATE a2a_tasks, a2a_task_events, a2a_task_effects, a2a_task_leases');
@@ -218,12 +288,13 @@ describe('Plans of statements over many tasks', () => {
 
   it('prune at the same cost however much was pruned before', async () => {
     const { tables, tasks, effects } = cluster.replica();
-    const jobs: [(limit: number) => Promise<number>, string, unknown[]][] = [
-      [(limit) => tasks.pruneEvents(HOUR_MS, limit), pruneEventsStatement(tables), [HOUR_MS, 100]],
-      [(limit) => effects.prune(HOUR_MS, limit), pruneEffectsStatement(tables), [HOUR_MS, 100]],
-      [(limit) => tasks.pruneTasks(HOUR_MS, limit), pruneTasksStatement(tables), [HOUR_MS, 100, 'default']],
+    const old = { olderThanMs: HOUR_MS, limit: 100 };
+    const jobs: [(limit: number) => Promise<number>, Asked][] = [
+      [(limit) => tasks.pruneEvents(HOUR_MS, limit), asked(pruneEventsStatement(tables), old)],
+      [(limit) => effects.prune(HOUR_MS, limit), asked(pruneEffectsStatement(tables), old)],
+      [(limit) => tasks.pruneTasks(HOUR_MS, limit), asked(pruneTasksStatement(tables), { ...old, agent: 'default' })],
     ];
-    for (const [prune, sql, params] of jobs) {
+    for (const [prune, [sql, params]] of jobs) {
       await fill();
       const before = await pages(sql, params);
       let pruned = 0;

@@ -1,4 +1,4 @@
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { isLost, useCluster } from './cluster.fixture.js';
 import { artifact, COMPLETED, INPUT_REQUIRED, message, status } from './events.fixture.js';
 import { type DatabaseFactory, withoutGuard, withoutGuards } from './faults.fixture.js';
@@ -7,8 +7,8 @@ import { expireLeases, HOLD_HERE, holdEvents, leaseRow, logOf, untilBlocked } fr
 /** As if a renewal wrote each lease. */
 const RENEWAL_OF_LEASES = [
   /^\s*UPDATE "a2a_replicas" AS r\s[\s\S]*RETURNING/,
-  `UPDATE a2a_task_leases AS l SET expires_at = clock_timestamp() + $2::double precision * interval '1 millisecond'
-     FROM a2a_replicas AS r WHERE r.holder = $1 AND l.holder = $1 RETURNING`,
+  `UPDATE a2a_task_leases AS l SET expires_at = clock_timestamp() + $1::double precision * interval '1 millisecond'
+     FROM a2a_replicas AS r WHERE r.holder = $2 AND l.holder = $2 RETURNING`,
 ] as const;
 
 describe('Heartbeats beside everything else', () => {

@@ -1,5 +1,5 @@
-import { lookStatement, renewStatement } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
-import { eventually } from '../helpers/wait.js';
+import { lookStatement, renewStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
 import { artifact } from './events.fixture.js';
 import { type DatabaseFactory, type Guardless, type Rewrite, withoutGuard, withoutGuards } from './faults.fixture.js';
@@ -12,13 +12,13 @@ const GATE = 'SELECT pg_advisory_xact_lock(32)';
 const BEFORE_ITS_LOOK: Rewrite[] = [
   ['WITH gone AS', `WITH gate AS MATERIALIZED (${GATE}), gone AS`],
   ['WHERE h.expires_at <=', 'WHERE (SELECT count(*) FROM gate) = 1 AND h.expires_at <='],
-  [/ WHERE (f\.agent = \$1)/, ' WHERE (SELECT count(*) FROM gate) = 1 AND f.agent = $1'],
+  [/ WHERE (f\.agent = \$\d+)/, ' WHERE (SELECT count(*) FROM gate) = 1 AND $1'],
 ];
 
 /** One that stops once it has locked the expired holders, and before it comes to their leases. */
 const AFTER_ITS_LOOK: Rewrite[] = [
   ['), abandoned AS', '), gate AS MATERIALIZED (SELECT pg_advisory_xact_lock(32) FROM gone), abandoned AS'],
-  [/ WHERE (f\.agent = \$1)/, ' WHERE (SELECT count(*) FROM gate) > 0 AND f.agent = $1'],
+  [/ WHERE (f\.agent = \$\d+)/, ' WHERE (SELECT count(*) FROM gate) > 0 AND $1'],
 ];
 
 /** One that stops once it has locked the leases, and before it writes. */
@@ -305,10 +305,8 @@ describe('A replica that renews one row', () => {
       const before = await sizeOf();
       let touched = 0;
       for (let renewals = 0; renewals < RENEWALS; renewals += 1) await a.heartbeat.runOnce();
-      for (const sql of sent(a.tables, guard)) {
-        const params = sql.includes('unnest')
-          ? [a.holderId, running.map(({ generation }) => generation)]
-          : [a.holderId, TTL_MS];
+      const generations = running.map(({ generation }) => generation);
+      for (const [sql, params] of sent(a, generations, guard)) {
         const [row] = await cluster.db.query<{ 'QUERY PLAN': { Plan: Record<string, number> }[] }>(
           `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${sql}`,
           params,
@@ -325,8 +323,14 @@ describe('A replica that renews one row', () => {
   }
 
   /** The statements of a renewal, as such a replica sends them. */
-  const sent = (tables: Parameters<typeof renewStatement>[0], guard?: Guardless): string[] =>
-    [renewStatement(tables), lookStatement(tables)].map((sql) => (guard ? sql.replace(...PER_LEASE) : sql));
+  function sent({ tables, holderId }: Replica, generations: number[], guard?: Guardless): [string, unknown[]][] {
+    const [renewal, look] = [renewStatement(tables), lookStatement(tables)];
+    const renewed = guard ? renewal.text.replace(...PER_LEASE) : renewal.text;
+    return [
+      [renewed, renewal.values({ holder: holderId, ttlMs: TTL_MS })],
+      [look.text, look.values({ holder: holderId, generations })],
+    ];
+  }
 
   it('B11 many renewals beside an old snapshot touch a few pages more, however many leases there are', async () => {
     const { touched, grown } = await pagesUnderAnOldSnapshot();
@@ -361,6 +365,6 @@ describe('A replica that renews one row', () => {
 /** As if a renewal wrote each lease, as it once did. */
 const PER_LEASE: [RegExp, string] = [
   /^\s*UPDATE "a2a_replicas" AS r\s[\s\S]*RETURNING/,
-  `UPDATE a2a_task_leases AS l SET expires_at = clock_timestamp() + $2::double precision * interval '1 millisecond'
-     FROM a2a_replicas AS r WHERE r.holder = $1 AND l.holder = $1 RETURNING`,
+  `UPDATE a2a_task_leases AS l SET expires_at = clock_timestamp() + $1::double precision * interval '1 millisecond'
+     FROM a2a_replicas AS r WHERE r.holder = $2 AND l.holder = $2 RETURNING`,
 ];

@@ -1,8 +1,8 @@
 import type { Client } from 'pg';
-import { runsOutAt } from '../../libs/a2a-cluster/src/leases/lease-statements.js';
+import { runsOutAt } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
 import { decodeEvent } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import type { TestDatabase } from '../helpers/database.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { summaryOf } from './events.fixture.js';
 
 export interface TaskColumns {

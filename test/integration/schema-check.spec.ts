@@ -1,8 +1,8 @@
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { A2A_CLUSTER_ENTITIES } from '../../libs/a2a-cluster/src/a2a-cluster.entities.js';
-import { requireSchema } from '../../libs/a2a-cluster/src/a2a-cluster.schema-check.js';
+import { A2A_CLUSTER_ENTITIES } from '../../libs/a2a-cluster/src/postgres/schema/entities.js';
+import { requireSchema } from '../../libs/a2a-cluster/src/module/schema-check.js';
 import { ClusterOptionsError } from '../../libs/a2a-cluster/src/errors/cluster-options.error.js';
 import { createTestDatabase, type TestDatabase, type TestDataSourceOptions } from '../helpers/database.js';
 

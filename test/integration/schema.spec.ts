@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { type DataSource, DefaultNamingStrategy, type Table } from 'typeorm';
-import { A2A_CLUSTER_MIGRATIONS } from '../../libs/a2a-cluster/src/a2a-cluster.entities.js';
+import { A2A_CLUSTER_MIGRATIONS } from '../../libs/a2a-cluster/src/postgres/schema/entities.js';
 import { createTestDatabase, type TestDatabase, type TestDataSourceOptions } from '../helpers/database.js';
 import { createCluster, newScope } from './cluster.fixture.js';
 import { COMPLETED, message, status } from './events.fixture.js';

@@ -2,18 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk';
 import { resolveUserScope, ServerCallContext } from '@a2a-js/sdk/server';
 import type { DataSource } from 'typeorm';
-import { ClusterDatabase } from '../../libs/a2a-cluster/src/database/cluster-database.js';
+import { ClusterDatabase } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
 import type { EffectStore } from '../../libs/a2a-cluster/src/effects/effect-store.js';
 import { OrderedEffectStore } from '../../libs/a2a-cluster/src/effects/ordered-effect-store.js';
-import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/effects/typeorm-effect-store.js';
+import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/postgres/effects/typeorm-effect-store.js';
 import type { LeaseRequest, LeaseStore } from '../../libs/a2a-cluster/src/leases/lease-store.js';
-import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/leases/typeorm-lease-store.js';
+import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/postgres/leases/typeorm-lease-store.js';
 import { OrderedTaskStore } from '../../libs/a2a-cluster/src/tasks/ordered-task-store.js';
 import type { TaskEvent } from '../../libs/a2a-cluster/src/tasks/task-event.js';
 import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import { scopeResolver, type TaskScope } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
 import type { VersionedTaskStore } from '../../libs/a2a-cluster/src/tasks/task-store.js';
-import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/tasks/typeorm-task-store.js';
+import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/postgres/tasks/typeorm-task-store.js';
 import {
   InMemoryEffectStore,
   InMemoryLeaseStore,

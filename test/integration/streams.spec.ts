@@ -1,7 +1,7 @@
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { VersionedTaskEvent } from '../../libs/a2a-cluster/src/tasks/task-event.js';
 import { encodeEvent } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
-import { eventually, within } from '../helpers/wait.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 import { callContextOf, type Replica, useCluster } from './cluster.fixture.js';
 import {
   artifact,

@@ -48,6 +48,13 @@ describe('A list of tasks', () => {
       [owner, bytes],
     );
 
+  it('shows all of them where the time of a status is empty, as JSON-RPC may send it', async () => {
+    const replica = cluster.replica();
+    const scope = owned();
+    await replica.working(scope);
+    expect((await list(replica, scope, { statusTimestampAfter: '' })).tasks).toHaveLength(1);
+  });
+
   it('without history and artifacts reads no snapshot: 60 tasks of 10 MB are less than 100 kB in two statements', async () => {
     const a = cluster.replica();
     const scope = owned();

@@ -1,11 +1,11 @@
 import { jest } from '@jest/globals';
 import type { EntityManager } from 'typeorm';
-import { isPassing } from '../../libs/a2a-cluster/src/database/database-errors.js';
-import { destroySocket } from '../../libs/a2a-cluster/src/database/dedicated-connection.js';
+import { isPassing } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
+import { destroySocket } from '../../libs/a2a-cluster/src/postgres/connection/dedicated-connection.js';
 import { CommitOutcomeUnknownError } from '../../libs/a2a-cluster/src/errors/commit-outcome-unknown.error.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { TurnUsageError } from '../../libs/a2a-cluster/src/errors/turn-usage.error.js';
-import { Deferred, eventually } from '../helpers/wait.js';
+import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { BOOKINGS, booked, SLOW, useBookings } from './bookings.fixture.js';
 import { isLost } from './cluster.fixture.js';
 import { claimFrom, effectRows, errorOf, nextAttempt } from './effects.fixture.js';
@@ -43,7 +43,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('I3 negative control: without the generation in the fence, the stale owner commits', async () => {
-    const guard = withoutGuard(['WHERE generation = $2 AND task_no = $1', 'WHERE $2::bigint > 0 AND task_no = $1']);
+    const guard = withoutGuard([/WHERE generation = (\$\d+) AND task_no/, 'WHERE $1::bigint > 0 AND task_no']);
     const { outcome } = await beginAfterTheClaim(guard.database);
     expect(await outcome).toBe('done');
     guard.expectGone();

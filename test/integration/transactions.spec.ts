@@ -5,7 +5,7 @@ import { EffectResultError } from '../../libs/a2a-cluster/src/errors/effect-resu
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { TaskCanceledError } from '../../libs/a2a-cluster/src/errors/task-canceled.error.js';
 import { TurnUsageError } from '../../libs/a2a-cluster/src/errors/turn-usage.error.js';
-import { Deferred } from '../helpers/wait.js';
+import { Deferred } from '../../tools/harness/wait.js';
 import { BOOKINGS, booked, useBookings } from './bookings.fixture.js';
 import { newScope } from './cluster.fixture.js';
 import { effectRows, errorOf, nextAttempt } from './effects.fixture.js';

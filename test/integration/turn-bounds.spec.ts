@@ -3,11 +3,11 @@ import { TurnTimeoutError } from '../../libs/a2a-cluster/src/errors/turn-timeout
 import { EFFECTS_METADATA_KEY } from '../../libs/a2a-cluster/src/effects/unresolved-effects.js';
 import { TurnConclusion } from '../../libs/a2a-cluster/src/turns/turn-conclusion.js';
 import type { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.js';
-import { Deferred, eventually, within } from '../helpers/wait.js';
-import { newScope, useCluster } from './cluster.fixture.js';
+import { Deferred, eventually, within } from '../../tools/harness/wait.js';
+import { newScope, type Replica, useCluster } from './cluster.fixture.js';
 import { artifact, message, status, taskEvent, WORKING } from './events.fixture.js';
 import { connectionReset, interceptable, type Interception, Pause } from './faults.fixture.js';
-import { leaseRow, logOf, taskRow } from './rows.fixture.js';
+import { expireLeases, leaseRow, logOf, taskRow } from './rows.fixture.js';
 
 const COMMIT = /INSERT INTO "a2a_task_events"/;
 
@@ -35,7 +35,7 @@ describe('What a turn has under way is bounded', () => {
     const lost = turn.signal.reason as LeaseLostError;
     expect(lost).toBeInstanceOf(LeaseLostError);
     expect(lost.message).toMatch(/could not be stored for 400 ms/);
-    expect(lost.cause).toMatchObject({ code: '57014' });
+    expect(lost.cause).toMatchObject({ code: 'A2A_STORE_UNAVAILABLE', cause: { code: '57014' } });
     expect(a.heartbeat.generations).toEqual([]);
   });
 
@@ -131,17 +131,42 @@ describe('What a turn has under way is bounded', () => {
       failures -= 1;
       return Promise.reject(connectionReset());
     };
-    const options = {
-      maxTurnDurationMs: 1,
+    const conclusion = new TurnConclusion(a.stream, a.leases, a.effects, {
       unfinishedTurn: 'fail',
-      drainTimeoutMs: 1,
       cancelTimeoutMs: 1,
-      maxQueuedBytes: 1,
-    };
-    const conclusion = new TurnConclusion(a.stream, a.leases, a.effects, options as never, false);
+      handsOver: false,
+    });
     await conclusion.conclude(turn, { kind: 'threw', error: new Error('gave up') });
     expect(failures).toBe(0);
     const { task } = (await a.tasks.findByNo(taskNo))!;
     expect(task.status?.message?.metadata?.[EFFECTS_METADATA_KEY]).toMatchObject([{ key: 'charge' }]);
+  });
+
+  describe('the sender of a follow-up that has published nothing', () => {
+    const concludedBy = (a: Replica, handsOver: boolean): TurnConclusion =>
+      new TurnConclusion(a.stream, a.leases, a.effects, { unfinishedTurn: 'fail', cancelTimeoutMs: 1, handsOver });
+
+    it('I6 is answered with the task where a shutdown hands the turn over', async () => {
+      const a = cluster.replica();
+      const { scope, taskNo } = await a.waiting();
+      const turn = await a.followUp(scope, message('answer'));
+      turn.shutDown(Promise.resolve());
+      await concludedBy(a, true).conclude(turn, { kind: 'threw', error: turn.signal.reason });
+      expect(await turn.opened).toMatchObject({ kind: 'task', taskNo, version: turn.version });
+      expect(await turn.outcome).toEqual({ kind: 'lost', taskNo });
+      expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ holder: null });
+    });
+
+    it('I6 is answered with the task where the lease is found lost as it is let go', async () => {
+      const [a, b] = [cluster.replica(), cluster.replica()];
+      const { scope, taskNo } = await a.waiting();
+      const turn = await a.followUp(scope, message('answer'));
+      await expireLeases(cluster.db, taskNo);
+      expect(await b.sweeper.runOnce()).toMatchObject({ failed: 1 });
+      await concludedBy(a, false).conclude(turn, { kind: 'returned' });
+      expect(await turn.opened).toMatchObject({ kind: 'task', taskNo, version: turn.version });
+      expect(await turn.outcome).toEqual({ kind: 'lost', taskNo });
+      expect(turn.signal.reason).toBeInstanceOf(LeaseLostError);
+    });
   });
 });

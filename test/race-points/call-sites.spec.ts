@@ -19,8 +19,8 @@ describe('Race points', () => {
     expect(calledPoints().sort()).toEqual([...RACE_POINTS].sort());
   });
 
-  it('are all listed in docs/reliability.md', () => {
-    const docs = readFileSync(new URL('../../docs/reliability.md', import.meta.url), 'utf8');
+  it('are all listed in docs/internals/reliability.md', () => {
+    const docs = readFileSync(new URL('../../docs/internals/reliability.md', import.meta.url), 'utf8');
     const [, section = ''] = docs.split('## Race points');
     const listed = [...section.split('\n## ')[0]!.matchAll(/^\| `([a-z-]+\.[a-z]+)`/gm)].map(([, name]) => name);
     expect(listed).toEqual([...RACE_POINTS]);

@@ -2,7 +2,7 @@ import type { StreamResponse } from '@a2a-js/sdk';
 import type { TestDatabase } from '../helpers/database.js';
 import { LOAD_MS } from '../helpers/cluster.js';
 import { expectFollowed, expectFollowedSoFar, readLog, type TaskLog, userMessages } from '../helpers/task-log.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import type { Registered, Stage } from './stage.js';
 
 const TERMINAL = ['COMPLETED', 'FAILED', 'CANCELED', 'REJECTED'];

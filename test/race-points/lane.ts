@@ -1,9 +1,9 @@
-import { cancel, send } from '../helpers/client.js';
+import { cancel, send } from '../../tools/harness/client.js';
 import { LOAD_MS, type Member, TestCluster } from '../helpers/cluster.js';
 import { RacePoints, type RaceSignal } from '../helpers/race-points.js';
-import type { ReplicaEnvironment } from '../helpers/replica-process.js';
+import type { ReplicaEnvironment } from '../../tools/harness/replica-process.js';
 import { stateName } from '../helpers/recording.js';
-import { eventually, within } from '../helpers/wait.js';
+import { eventually, within } from '../../tools/harness/wait.js';
 import { type Case, type ClusterKind, titleOf } from './cases.js';
 import { expectContract, isQuiet, lastTaskNo, tasksAfter } from './contract.js';
 import type { Gate } from './gate.js';

@@ -1,7 +1,7 @@
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { LOAD_MS } from '../helpers/cluster.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import type { Stage } from './stage.js';
 
 const configOf = (receiver: PushReceiver, taskId = ''): TaskPushNotificationConfig => ({

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import type { RacePoint } from '../../libs/a2a-cluster/src/race-points/race-points.js';
-import { cancel, send } from '../helpers/client.js';
+import { cancel, send } from '../../tools/harness/client.js';
 import { LOAD_MS, type Member, type TestCluster } from '../helpers/cluster.js';
 import { PushReceiver } from '../helpers/push-receiver.js';
 import type { RacePoints, RaceSignal } from '../helpers/race-points.js';
 import { Recording } from '../helpers/recording.js';
-import { eventually } from '../helpers/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 
 /** A message, and to whom it was sent. */
 export interface Sent {

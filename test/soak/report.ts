@@ -112,12 +112,17 @@ function auditText(row: AuditRow, events: readonly { version: number; event: obj
   return `audit ${seq} tx ${txid} ${source} ${op} ${JSON.stringify(what)}`;
 }
 
-/** One row of the table in docs/reliability.md. */
-export function summaryRow(summary: RunSummary): string {
+/** One item of the list of runs in docs/internals/reliability.md. */
+export function summaryItem(summary: RunSummary): string {
   const { seed, replicas, seconds, faults, tasks, violations } = summary;
-  return `| ${seed} | ${replicas} | ${seconds} s | ${sum(faults)}: ${inWords(faults)} | ${sum(tasks)}: ${inWords(tasks)} | ${violations} |\n`;
+  const lines = [
+    `- **Seed ${seed}**, ${replicas} replicas, ${seconds} s, ${violations} violations.`,
+    `  - ${sum(faults)} faults: ${inWords(faults)}.`,
+    `  - ${sum(tasks)} tasks: ${inWords(tasks)}.`,
+  ];
+  return `${lines.join('\n')}\n`;
 }
 
-export async function appendRow({ summary: file }: ChaosOptions, summary: RunSummary): Promise<void> {
-  if (file !== undefined) await appendFile(file, summaryRow(summary));
+export async function appendSummary({ summary: file }: ChaosOptions, summary: RunSummary): Promise<void> {
+  if (file !== undefined) await appendFile(file, summaryItem(summary));
 }

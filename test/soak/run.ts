@@ -1,10 +1,13 @@
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Undo } from '../../tools/harness/clean-up.js';
+import { stablePort } from '../../tools/harness/port.js';
+import { PostgresServer } from '../../tools/harness/postgres-server.js';
 import { Observer } from './audit/observer.js';
 import { check } from './checker/check.js';
 import type { Violation } from './checker/violation.js';
-import { Administrator } from './cluster/administrator.js';
+import { Administrator, REPLICA_ROLE } from './cluster/administrator.js';
 import { Cluster } from './cluster/cluster.js';
-import { DatabaseServer } from './cluster/database-server.js';
 import { type Dump, writeDump } from './dump.js';
 import { Injector } from './faults/injector.js';
 import { scheduleOf } from './faults/schedule.js';
@@ -19,13 +22,11 @@ import { FaultClients } from './workload/fault-clients.js';
 import { PushReceivers } from './workload/push-receivers.js';
 import { Workload } from './workload/workload.js';
 
+const DATABASE = 'chaos';
 const LOOK_MS = 250;
 
 /** A graceful end of a replica: its drain, and what it takes to close. */
 const STOP_MS = 15_000;
-
-/** What must be undone, the last first. */
-export type Undo = (undo: () => Promise<unknown> | void) => void;
 
 export interface RunResult {
   readonly summary: RunSummary;
@@ -38,20 +39,23 @@ export interface RunResult {
 export async function run(
   options: ChaosOptions,
   folder: string,
-  undo: Undo,
+  undo: (undo: Undo) => void,
   tell: (text: string) => void,
 ): Promise<RunResult> {
   const recordingPath = join(folder, 'recording.jsonl');
   const recorder = new Recorder(recordingPath);
   undo(() => recorder.close());
-  const starting = DatabaseServer.start();
+  const starting = PostgresServer.start({ findPort: stablePort, folderPrefix: join(tmpdir(), 'a2a-chaos-postgres-') });
   // Also where it is interrupted while it starts; a start that fails leaves nothing behind.
   undo(() => starting.then((database) => database.stop()).catch(() => undefined));
   const database = await starting;
-  const observer = new Observer(database.url, recorder);
+  await database.createDatabaseOf(REPLICA_ROLE, DATABASE);
+  // As a superuser, whom no limit of the replicas' role concerns.
+  const url = database.url(DATABASE);
+  const observer = new Observer(url, recorder);
   const cluster = new Cluster();
   undo(() => cluster.stop(0));
-  await cluster.start(database.replicaUrl, options, recorder);
+  await cluster.start(database.url(DATABASE, REPLICA_ROLE), options, recorder);
   await observer.install();
   observer.watch();
   undo(() => observer.stop());
@@ -65,7 +69,7 @@ export async function run(
   const workload = new Workload();
   workload.start(random.fork(), clients, receivers, options.users * options.replicas);
   const errors: string[] = [];
-  const administrator = new Administrator(database.url);
+  const administrator = new Administrator(url);
   const faultClients = new FaultClients(random.fork(), clients, recorder);
   const stage = { cluster, database, administrator, recorder, clients: faultClients };
   const injector = new Injector(stage, (error) => errors.push(String(error)));

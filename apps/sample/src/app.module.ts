@@ -2,63 +2,34 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { A2AClusterModule } from 'nestjs-a2a-cluster';
-import { agentCard } from './agent-card.js';
-import { ScriptedAgent } from './agent/scripted-agent.executor.js';
-import { bearerUser, grpcBearerUser } from './bearer-user.js';
-import type { AgentName, ReplicaConfig } from './config.js';
-import { conformanceCard } from './conformance/agent-card.js';
-import { ConformanceAgent } from './conformance/conformance-agent.executor.js';
+import { agentCard } from './agent/agent-card.js';
+import { ReportAgent } from './agent/report-agent.executor.js';
+import { ReportArchive } from './agent/report.archive.js';
+import type { AppConfig } from './config.js';
 import { dataSourceOptions } from './database.js';
-import { LedgerModule } from './ledger/ledger.module.js';
 
-/** Who answers. The kit sends the same message over and over and means a new task each time. */
-const AGENTS = {
-  scripted: { executor: ScriptedAgent, agentCard, turns: {} },
-  conformance: { executor: ConformanceAgent, agentCard: conformanceCard, turns: { messageIdWindowMs: 0 } },
-} satisfies Record<AgentName, object>;
+/** What the agent works with; the cluster module makes the agent with these in sight. */
+@Module({ providers: [ReportArchive], exports: [ReportArchive] })
+class ReportModule {}
 
-/** A whole agent app: its database, a scheduler, the ledger it charges, and the cluster module that serves the agent. */
+/** A whole agent app: its database, a scheduler for the recovery, and the cluster module that serves the agent. */
 @Module({})
 export class AppModule {
-  static forRoot(config: ReplicaConfig, publicUrl: string): DynamicModule {
-    const agent = AGENTS[config.agent];
+  static forRoot(config: AppConfig, publicUrl: string): DynamicModule {
     return {
       module: AppModule,
       imports: [
         TypeOrmModule.forRoot({ ...dataSourceOptions(config.databaseUrl), retryAttempts: 1 }),
         ScheduleModule.forRoot(),
         A2AClusterModule.forRoot({
-          executor: agent.executor,
-          ...given({ agentId: config.agentId }),
-          imports: [LedgerModule.forRoot(config.ledgerDatabaseUrl)],
-          agentCard: agent.agentCard,
+          executor: ReportAgent,
+          imports: [ReportModule],
+          agentCard,
           publicUrl,
-          userBuilder: bearerUser,
-          grpc: grpcOptions(config),
-          legacyCompat: config.compatV03,
-          leases: config.leases && given({ heartbeatIntervalMs: config.heartbeatMs, ttlMs: config.ttlMs }),
-          streams: given({ pollIntervalMs: config.pollMs, stallTimeoutMs: config.stallMs }),
-          push: { allow: [...config.pushAllow] },
-          turns: given({ ...agent.turns, drainTimeoutMs: config.drainMs, cancelTimeoutMs: config.cancelMs }),
-          ...given({ sweeper: sweeperOptions(config), interruptedTaskTimeoutMs: config.interruptedMs }),
+          // What a dead replica leaves is run again: the agent files its report as an effect, once.
+          sweeper: { policy: 're-execute' },
         }),
       ],
     };
   }
-}
-
-function grpcOptions({ grpcPort: port, grpcPublicUrl: publicUrl, host }: ReplicaConfig) {
-  return port !== undefined && { port, host, userBuilder: grpcBearerUser, ...given({ publicUrl }) };
-}
-
-/** Absent unless one of its settings is given: without leases the library accepts no sweeper. */
-function sweeperOptions({ sweepMs, policy, maxAttempts, backoffMs }: ReplicaConfig) {
-  const options = given({ intervalMs: sweepMs, policy, maxAttempts, backoffMs });
-  return Object.keys(options).length > 0 ? options : undefined;
-}
-
-/** The entries that have a value. What is left out gets the library's default. */
-function given<T extends object>(settings: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const entries = Object.entries(settings).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }

@@ -1,7 +1,6 @@
 import { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from 'nestjs-a2a-cluster';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import { CreateLedger1797000000000 } from './ledger/create-ledger.migration.js';
-import { describeError } from './output.js';
+import { describeError } from './describe-error.js';
 
 /** How long a replica waits for its database at start, and for a connection later. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -9,15 +8,15 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** Any fixed number will do, as long as every replica takes the same. */
 const MIGRATION_LOCK = 4_203_117;
 
-/** The DataSource of a replica: the library's tables, the ledger's, and nothing that touches the schema by itself. */
-export function dataSourceOptions(url: string): DataSourceOptions {
+/** The DataSource of the app: the library's tables, and nothing that touches the schema by itself. Add your own here. */
+export function dataSourceOptions(url: string) {
   return {
     type: 'postgres',
     url,
-    entities: A2A_CLUSTER_ENTITIES,
-    migrations: [...A2A_CLUSTER_MIGRATIONS, CreateLedger1797000000000],
+    entities: [...A2A_CLUSTER_ENTITIES],
+    migrations: [...A2A_CLUSTER_MIGRATIONS],
     connectTimeoutMS: CONNECT_TIMEOUT_MS,
-  };
+  } satisfies DataSourceOptions;
 }
 
 /**
@@ -26,12 +25,12 @@ export function dataSourceOptions(url: string): DataSourceOptions {
  *
  * @throws {Error} one line that names the database, without its password, if that does not answer.
  */
-export async function migrate(url: string): Promise<void> {
-  const dataSource = new DataSource(dataSourceOptions(url));
+export async function migrate(options: DataSourceOptions & { url: string }): Promise<void> {
+  const dataSource = new DataSource(options);
   try {
     await dataSource.initialize();
   } catch (error) {
-    throw new Error(`the database of DATABASE_URL (${location(url)}) cannot be used: ${describeError(error)}`, {
+    throw new Error(`the database of DATABASE_URL (${location(options.url)}) cannot be used: ${describeError(error)}`, {
       cause: error,
     });
   }

@@ -2,27 +2,22 @@ import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { AppModule } from './app.module.js';
 import { readConfig } from './config.js';
-import { migrate } from './database.js';
-import { describeError, writeErrorLine, writeLine } from './output.js';
-import { reservePort } from './port.js';
-import { StderrLogger } from './stderr.logger.js';
+import { dataSourceOptions, migrate } from './database.js';
+import { describeError } from './describe-error.js';
 
-/** Starts one replica and says where it serves. */
+/** Starts one replica of the agent. Start as many as you like, on one database. */
 async function main(): Promise<void> {
   const config = readConfig(process.env);
-  const port = await reservePort(config.host, config.port);
-  const publicUrl = config.publicUrl ?? `http://${config.host}:${port}`;
-  await migrate(config.databaseUrl);
+  const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`;
+  await migrate(dataSourceOptions(config.databaseUrl));
 
-  // Until the app serves, Nest would log an error with its stack and throw it as well; one line is enough.
-  const app = await NestFactory.create(AppModule.forRoot(config, publicUrl), { abortOnError: false, logger: false });
+  const app = await NestFactory.create(AppModule.forRoot(config, publicUrl), { abortOnError: false });
+  // On SIGTERM turns may end for a while, then they are ended or handed over: no task is left to a dead process.
   app.enableShutdownHooks(['SIGTERM', 'SIGINT'], { useProcessExit: true });
-  await app.listen(port, config.host);
-  app.useLogger(new StderrLogger());
-  writeLine(`replica ${config.replica} serves ${publicUrl}`);
+  await app.listen(config.port, config.host);
 }
 
 main().catch((error: unknown) => {
-  writeErrorLine(`replica ${process.env.REPLICA ?? 'A'} cannot start: ${describeError(error)}`);
+  process.stderr.write(`The agent cannot start: ${describeError(error)}\n`);
   process.exit(1);
 });

@@ -1,59 +1,20 @@
-export { A2AClusterModule } from './a2a-cluster.module.js';
-export type { A2AClusterOptions, A2AClusterOptionsFactory, A2AClusterStaticOptions } from './a2a-cluster.options.js';
-export { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from './a2a-cluster.entities.js';
-export { A2A_REQUEST_HANDLER } from './a2a-cluster.constants.js';
+export { A2AClusterModule } from './module/a2a-cluster.module.js';
+export type { A2AClusterOptions, A2AClusterOptionsFactory } from './options/cluster.options.js';
+export type { A2AClusterStaticOptions, GuardInput } from './options/static.options.js';
+export { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from './postgres/schema/entities.js';
+export { A2A_REQUEST_HANDLER } from './module/tokens.js';
 
 export { currentTurn } from './turns/current-turn.js';
 export { Turn } from './turns/turn.js';
 export { TurnRequestContext } from './turns/turn-request-context.js';
-export type { AnyExecutor, TurnExecutor } from './turns/turn-executor.js';
-export { A2A_CONTEXT_TYPE } from './turns/executor-provider.js';
-export { type ContextCodec, defaultContextCodec } from './turns/context-codec.js';
-export type { TurnOptions } from './turns/turn-options.js';
+export type { AnyExecutor, TurnExecutor } from './turns/executor/turn-executor.js';
+export { A2A_CONTEXT_TYPE } from './turns/executor/executor-provider.js';
+export { type ContextCodec, defaultContextCodec } from './options/context-codec.js';
+export type { TurnOptions } from './options/turn.options.js';
 
-export {
-  type Admission,
-  type AdmitOptions,
-  type AppendOptions,
-  type CancelRequest,
-  type CreatedTask,
-  type CreateOptions,
-  type FoundTask,
-  type LargeTask,
-  type MakeRoom,
-  type MessageReceipt,
-  type PushReceiver,
-  type StoredTask,
-  type TaskPosition,
-  type TaskScope,
-  type TaskText,
-  VersionedTaskStore,
-  type WriteOptions,
-} from './tasks/task-store.js';
-export type { RequestLimits } from './tasks/request-limits.js';
-export type { StoredLength } from './tasks/snapshot-pace.js';
-export type { Metadata, TaskEvent, VersionedTaskEvent } from './tasks/task-event.js';
-export {
-  type ClaimedLease,
-  type ClaimRequest,
-  type HeldLeaseInfo,
-  type LeaseRequest,
-  LeaseStore,
-  type RenewedLease,
-  type TurnKind,
-} from './leases/lease-store.js';
-export type { LeaseTimes } from './leases/lease-times.js';
-export { TaskEventStream, type WakeupListener } from './streams/task-event-stream.js';
+export type { RequestLimits } from './options/request.options.js';
+export type { LeaseTimes } from './options/lease.options.js';
 
-export {
-  type Dispatch,
-  type EffectRequest,
-  EffectStore,
-  type EffectTurn,
-  type RecordedEffect,
-  type ReplayContract,
-  type Settlement,
-} from './effects/effect-store.js';
 export type {
   DispatchedEffect,
   EffectCall,
@@ -61,33 +22,23 @@ export type {
   EffectOutcome,
   EffectReconciler,
 } from './effects/turn-effects.js';
-export type { TransactionOptions, TransactionWork } from './effects/fenced-transactions.js';
+export type { TransactionOptions, TransactionWork } from './effects/turn-transactions.js';
 export { EFFECTS_METADATA_KEY, type UnresolvedEffect } from './effects/unresolved-effects.js';
 
-export {
-  type ClaimedPush,
-  type PushClaimRequest,
-  type PushConfigPage,
-  PushConfigStore,
-  type PushProgress,
-  type PushRegistration,
-} from './push/push-config-store.js';
-export type { PushOptions } from './push/push-options.js';
+export type { PushOptions } from './options/push.options.js';
 
 export { AbandonedTaskSweeper, type SweepResult } from './recovery/abandoned-task.sweeper.js';
 export { RECOVERY_METADATA_KEY, type RecoveryOutcome } from './recovery/abandoned-turn.recovery.js';
-export type { AbandonedTurn, RecoveryDecision, RecoveryPolicy } from './recovery/recovery-policy.js';
-export type { SweeperOptions } from './recovery/sweeper-options.js';
+export type { AbandonedTurn, RecoveryDecision, RecoveryPolicy } from './options/recovery-policy.js';
+export type { SweeperOptions } from './options/sweeper.options.js';
 
-export type { AgentCardInput } from './protocol/agent-cards.js';
-export type { GuardInput } from './protocol/controllers.js';
-export { A2AGrpcServer } from './protocol/grpc/a2a-grpc.server.js';
-export type { GrpcCall, GrpcOptions, GrpcUserBuilder } from './protocol/grpc/grpc-options.js';
-export type { LegacyCompat } from './protocol/legacy-compat.js';
-export type { TransportPaths } from './protocol/transport-paths.js';
+export type { AgentCardInput } from './options/card.options.js';
+export { A2AGrpcServer } from './transports/grpc/a2a-grpc.server.js';
+export type { GrpcCall, GrpcOptions, GrpcUserBuilder } from './options/grpc.options.js';
+export type { LegacyCompat } from './options/legacy-compat.options.js';
+export type { TransportPaths } from './options/transport.options.js';
 
 export { ClusterOptionsError } from './errors/cluster-options.error.js';
-export { ConcurrentTaskModificationError } from './errors/concurrent-task-modification.error.js';
 export { DatabaseClosedError } from './errors/database-closed.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
 export { DatabaseOverloadedError } from './errors/database-overloaded.error.js';
@@ -96,13 +47,12 @@ export { CommitOutcomeUnknownError } from './errors/commit-outcome-unknown.error
 export { EffectNotPerformedError } from './errors/effect-not-performed.error.js';
 export { EffectResultError } from './errors/effect-result.error.js';
 export { EffectUnresolvedError } from './errors/effect-unresolved.error.js';
-export { EventLogGapError } from './errors/event-log-gap.error.js';
 export { LeaseLostError } from './errors/lease-lost.error.js';
-export { MessageRepeatedError } from './errors/message-repeated.error.js';
 export { type BlockingSession, MigrationBlockedError } from './errors/migration-blocked.error.js';
 export { NoCurrentTurnError } from './errors/no-current-turn.error.js';
 export { ReplicaDrainingError } from './errors/replica-draining.error.js';
 export { ReplicaShutdownError } from './errors/replica-shutdown.error.js';
+export { StoreUnavailableError } from './errors/store-unavailable.error.js';
 export { TaskCanceledError } from './errors/task-canceled.error.js';
 export { type TurnAbortCode, TurnAbortedError } from './errors/turn-aborted.error.js';
 export { TurnOverflowError } from './errors/turn-overflow.error.js';

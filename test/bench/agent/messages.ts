@@ -1,20 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { type Message, type Part, Role, type SendMessageRequest, type SubscribeToTaskRequest } from '@a2a-js/sdk';
+import type { SendMessageRequest, SubscribeToTaskRequest } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
-
-export const textPart = (value: string): Part => ({
-  content: { $case: 'text', value },
-  metadata: undefined,
-  filename: '',
-  mediaType: 'text/plain',
-});
-
-export function userMessage(text: string): Message {
-  return {
-    ...{ messageId: randomUUID(), contextId: '', taskId: '', role: Role.ROLE_USER, parts: [textPart(text)] },
-    ...{ metadata: undefined, extensions: [], referenceTaskIds: [] },
-  };
-}
+import { userMessage } from '../../../tools/harness/client.js';
 
 /** A send of a new message; a blocking one unless it is to return at once. */
 export function sendRequest(text: string, { returnImmediately = false } = {}): SendMessageRequest {

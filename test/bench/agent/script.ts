@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop, setTimeout as pause } from 'node:timers/promises';
-import { type Message, type Task, TaskState } from '@a2a-js/sdk';
+import { type Task, TaskState } from '@a2a-js/sdk';
 import { AgentEvent, type ExecutionEventBus, type RequestContext } from '@a2a-js/sdk/server';
-import { textPart } from './messages.js';
+import { textOf, textPart } from '../../../tools/harness/text.js';
 
 /** What a contender offers to the script besides its bus. */
 export interface ScriptHost {
@@ -73,11 +73,6 @@ export async function runScript(context: RequestContext, bus: ExecutionEventBus,
 
 /** Monotonic and the same in all processes of a machine, in ms. */
 export const monotonicMs = (): number => Number(process.hrtime.bigint()) / 1e6;
-
-const textOf = (message: Message): string => {
-  const content = message.parts[0]?.content;
-  return content?.$case === 'text' ? content.value : '';
-};
 
 class Publisher {
   private chunks = 0;

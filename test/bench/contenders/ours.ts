@@ -11,10 +11,10 @@ import {
   type A2AClusterOptions,
   AbandonedTaskSweeper,
   currentTurn,
-  LeaseStore,
   type TurnExecutor,
   type TurnRequestContext,
 } from 'nestjs-a2a-cluster';
+import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { runScript } from '../agent/script.js';
 import { POOL_SIZE } from '../environment.js';
 import type { AgentServer } from './agent-server.js';

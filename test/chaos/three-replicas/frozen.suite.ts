@@ -1,9 +1,9 @@
-import { cancel, getTask, send } from '../../helpers/client.js';
+import { cancel, getTask, send } from '../../../tools/harness/client.js';
 import { LOAD_MS, type Member, TIMES } from '../../helpers/cluster.js';
 import { Recording, stateName } from '../../helpers/recording.js';
 import { blockedBackend, lockHolder, STATEMENTS, terminateBackends } from '../../helpers/sessions.js';
 import { expectEnded, expectFollowed, readLog, recoveryOf, type TaskLog } from '../../helpers/task-log.js';
-import { eventually } from '../../helpers/wait.js';
+import { eventually } from '../../../tools/harness/wait.js';
 import { cluster } from './cluster.js';
 
 /** What a replica knows of expiry is compared with its own last heartbeat, so no sooner than this. */

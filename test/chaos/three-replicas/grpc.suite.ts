@@ -1,7 +1,7 @@
-import { getTask } from '../../helpers/client.js';
+import { getTask } from '../../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TIMES } from '../../helpers/cluster.js';
-import { grpcClientFor } from '../../helpers/grpc-client.js';
-import { legacyClientFor } from '../../helpers/legacy-client.js';
+import { grpcClientFor } from '../../../tools/harness/grpc-client.js';
+import { legacyClientFor } from '../../../tools/harness/legacy-client.js';
 import { Recording, stateName, summaryOf } from '../../helpers/recording.js';
 import { expectEnded, expectFollowed, readLog, type TaskLog } from '../../helpers/task-log.js';
 import { cluster } from './cluster.js';

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { cancel, getTask, send } from '../../helpers/client.js';
+import { cancel, getTask, send } from '../../../tools/harness/client.js';
 import { LOAD_MS, type Member, SLOW_MS, TIMES } from '../../helpers/cluster.js';
 import { Recording, stateName } from '../../helpers/recording.js';
 import {
@@ -11,7 +11,7 @@ import {
   type TaskLog,
   userMessages,
 } from '../../helpers/task-log.js';
-import { eventually } from '../../helpers/wait.js';
+import { eventually } from '../../../tools/harness/wait.js';
 import { cluster } from './cluster.js';
 
 /** Longer than the TTL: a turn outlives it only if its lease is renewed while the replica drains. */

@@ -12,7 +12,7 @@ export interface LogEvent {
   readonly told: string | undefined;
   /** The state that it sets, if any. */
   readonly state: string | undefined;
-  /** What its executor said of itself: the sample's agent does so in each event. */
+  /** What its executor said of itself: the scripted agent does so in each event. */
   readonly attempt: number | undefined;
   readonly fencingToken: number | undefined;
 }

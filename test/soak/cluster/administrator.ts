@@ -1,4 +1,4 @@
-import type { ReadableTask } from '../../helpers/pipelined-reads.js';
+import type { ReadableTask } from '../../../tools/harness/pipelined-reads.js';
 import { inSession } from './database-session.js';
 
 /** The role that all replicas connect as, and that owns what they use. */

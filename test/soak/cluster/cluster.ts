@@ -1,8 +1,8 @@
-import { stablePort } from './stable-port.js';
+import { stablePort } from '../../../tools/harness/port.js';
+import { TcpProxy } from '../../../tools/harness/tcp-proxy.js';
 import type { ChaosOptions } from '../options.js';
 import type { Recorder } from '../recorder.js';
 import { MAX_ATTEMPTS, TIMES } from '../times.js';
-import { Network } from './network.js';
 import { Replica } from './replica.js';
 
 const HOST = '127.0.0.1';
@@ -10,14 +10,14 @@ const HOST = '127.0.0.1';
 /** The replicas of a run, and the networks between some of them and the database. */
 export class Cluster {
   readonly replicas: Replica[] = [];
-  private readonly networks = new Map<string, Network>();
+  private readonly networks = new Map<string, TcpProxy>();
   private stopped = false;
 
   /** Starts all replicas; what has begun is known to {@link stop} even if this fails. */
   async start(databaseUrl: string, options: ChaosOptions, recorder: Recorder): Promise<void> {
     for (const name of namesOf(options.replicas)) {
       const at = this.replicas.length;
-      if (hasNetwork(at)) this.networks.set(name, await Network.start(databaseUrl));
+      if (hasNetwork(at)) this.networks.set(name, await TcpProxy.start(databaseUrl));
       const port = await stablePort(HOST);
       const agent = agentOf(at, options);
       // Of two policies each has its turns: what is run again, and what is not.
@@ -42,7 +42,7 @@ export class Cluster {
     return found;
   }
 
-  network(name: string): Network {
+  network(name: string): TcpProxy {
     const network = this.networks.get(name);
     if (!network) throw new Error(`Replica ${name} reaches the database directly`);
     return network;
@@ -50,7 +50,7 @@ export class Cluster {
 
   /** Everything runs and reaches everything. */
   async heal(): Promise<void> {
-    for (const network of this.networks.values()) network.heal();
+    await Promise.all([...this.networks.values()].map((network) => network.heal()));
     for (const replica of this.replicas) replica.signal('SIGCONT');
     await Promise.all(this.replicas.map((replica) => replica.ready()));
   }
@@ -58,7 +58,7 @@ export class Cluster {
   async stop(graceMs: number): Promise<(number | null)[]> {
     this.stopped = true;
     const codes = await Promise.all(this.replicas.map((replica) => replica.stop(graceMs)));
-    for (const network of this.networks.values()) network.stop();
+    await Promise.all([...this.networks.values()].map((network) => network.stop()));
     return codes;
   }
 }

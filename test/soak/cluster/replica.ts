@@ -1,7 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { inheritedEnvironment, SAMPLE_ENTRY } from '../../helpers/sample.js';
+import {
+  describeExit,
+  inheritedEnvironment,
+  type ProcessExit,
+  ReplicaProcess,
+} from '../../../tools/harness/replica-process.js';
 import type { Recorder } from '../recorder.js';
 import { TIMES } from '../times.js';
 import type { FromReplica, ToReplica } from './replica.preload.js';
@@ -35,9 +37,7 @@ export interface ReplicaSettings {
  * {@link stop}.
  */
 export class Replica {
-  /** The last of what its processes wrote. */
-  readonly output: string[] = [];
-  private child: ChildProcess | undefined;
+  private process: ReplicaProcess | undefined;
   private serving: Promise<void> = Promise.resolve();
   private stopped = false;
   /** Processes that ended by themselves, or with an error when they were asked to: in a line each. */
@@ -66,7 +66,7 @@ export class Replica {
   }
 
   signal(name: NodeJS.Signals): void {
-    this.child?.kill(name);
+    this.process?.signal(name);
   }
 
   /** Ends it by this signal, and resolves when the next process serves. */
@@ -77,11 +77,10 @@ export class Replica {
 
   /** Ends its process by this signal. One that does not obey in time is a crash, and is killed. */
   async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-    const { child } = this;
-    if (!isAlive(child)) return;
-    const ended = once(child, 'exit');
+    const { process } = this;
+    if (!process?.isAlive) return;
     this.expected = true;
-    child.kill(signal);
+    process.signal(signal);
     const until = performance.now() + END_MS - this.lagMs;
     let timer: NodeJS.Timeout;
     const look = (): void => {
@@ -89,34 +88,32 @@ export class Replica {
       if (leftMs > 0) timer = setTimeout(look, leftMs);
       else {
         this.crashes.push(`replica ${this.name} had not ended ${END_MS} ms after ${signal}: ${this.lastWords}`);
-        child.kill('SIGKILL');
+        process.signal('SIGKILL');
       }
     };
     timer = setTimeout(look, END_MS);
-    await ended;
+    await process.exited;
     clearTimeout(timer);
   }
 
   private get lastWords(): string {
-    return this.output.slice(-8).join(' | ');
+    return this.process?.tail(8).replaceAll('\n', ' | ') ?? '';
   }
 
   tell(message: ToReplica): void {
-    if (this.child?.connected) this.child.send(message, () => undefined);
+    if (this.process?.child.connected) this.process.child.send(message, () => undefined);
   }
 
   /** Ends it for good: in order if it does so within the time, else not. */
   async stop(graceMs: number): Promise<number | null> {
     this.stopped = true;
     this.expected = true;
-    const { child } = this;
-    const endedWith = child?.exitCode ?? null;
-    if (!isAlive(child)) return endedWith;
-    const ended = once(child, 'exit') as Promise<[number | null]>;
-    child.kill('SIGCONT');
-    child.kill(graceMs > 0 ? 'SIGTERM' : 'SIGKILL');
-    const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
-    const [code] = await ended;
+    const { process } = this;
+    if (!process?.isAlive) return process?.child.exitCode ?? null;
+    process.signal('SIGCONT');
+    process.signal(graceMs > 0 ? 'SIGTERM' : 'SIGKILL');
+    const timer = setTimeout(() => process.signal('SIGKILL'), graceMs);
+    const { code } = await process.exited;
     clearTimeout(timer);
     return code;
   }
@@ -131,46 +128,37 @@ export class Replica {
   /** Whether the process came to serve. */
   private async spawn(): Promise<boolean> {
     const { name, agent, policy, env } = this.settings;
-    const child = spawn(process.execPath, ['--import', PRELOAD, SAMPLE_ENTRY], {
-      env: { ...inheritedEnvironment(), REPLICA: name, PGAPPNAME: `replica ${name}`, ...env },
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-      detached: true, // Ctrl-C is for the run, which then ends its replicas itself
+    const process = ReplicaProcess.spawn(name, {
+      env: { ...inheritedEnvironment(), PGAPPNAME: `replica ${name}`, ...env },
+      preload: PRELOAD,
+      ipc: true,
+      detached: true,
+      keptLines: 250,
     });
-    this.child = child;
-    const { pid = -1 } = child;
-    const served = new Promise<boolean>((resolve) => {
-      for (const stream of [child.stdout, child.stderr]) {
-        createInterface({ input: stream! }).on('line', (line) => {
-          this.output.push(line);
-          if (this.output.length > 500) this.output.splice(0, 250);
-          if (/^replica \S+ serves /.test(line)) resolve(true);
-        });
-      }
-      child.once('exit', () => resolve(false));
-    });
-    child.on('message', ({ lagFrom, lagTo }: FromReplica) => {
+    this.process = process;
+    process.child.on('message', ({ lagFrom, lagTo }: FromReplica) => {
       this.lagMs += lagTo - lagFrom;
       this.recorder.write({ kind: 'lag', who: name, from: lagFrom, to: lagTo });
     });
-    const timer = setTimeout(() => child.kill('SIGKILL'), BOOT_MS);
-    const serves = await served;
-    clearTimeout(timer);
-    if (!serves) return false;
+    try {
+      await process.serves(BOOT_MS);
+    } catch {
+      await process.kill();
+      return false;
+    }
+    const { pid } = process;
     this.recorder.write({ kind: 'process', replica: name, agent, policy, pid, phase: 'serves' });
-    child.once('exit', (code, signal) => this.onExit(pid, code, signal));
+    void process.exited.then((exit) => this.onExit(pid, exit));
     return true;
   }
 
   /** SIGKILL is ours, or that of a request that kills: any other end than one in order is a crash. */
-  private onExit(pid: number, code: number | null, signal: NodeJS.Signals | null): void {
+  private onExit(pid: number, { code, signal }: ProcessExit): void {
     const { name, agent, policy } = this.settings;
     this.recorder.write({ kind: 'process', replica: name, agent, policy, pid, phase: 'ended' });
     const inOrder = signal === 'SIGKILL' || (this.expected && code === 0);
-    if (!inOrder) this.crashes.push(`replica ${name} ended with ${signal ?? code}: ${this.lastWords}`);
+    if (!inOrder) this.crashes.push(`replica ${name} ended with ${describeExit({ code, signal })}: ${this.lastWords}`);
     this.expected = false;
     if (!this.stopped) void this.start();
   }
 }
-
-const isAlive = (child: ChildProcess | undefined): child is ChildProcess =>
-  child?.exitCode === null && child.signalCode === null;

@@ -1,4 +1,4 @@
-import { PipelinedReads } from '../../helpers/pipelined-reads.js';
+import { PipelinedReads } from '../../../tools/harness/pipelined-reads.js';
 import { TIMES } from '../times.js';
 import { type Fault, pause } from './fault.js';
 

@@ -1,6 +1,6 @@
+import type { PostgresServer } from '../../../tools/harness/postgres-server.js';
 import type { Administrator } from '../cluster/administrator.js';
 import type { Cluster } from '../cluster/cluster.js';
-import type { DatabaseServer } from '../cluster/database-server.js';
 import type { Random } from '../random.js';
 import type { Recorder } from '../recorder.js';
 import type { FaultClients } from '../workload/fault-clients.js';
@@ -8,7 +8,7 @@ import type { FaultClients } from '../workload/fault-clients.js';
 /** What a fault can lay hands on. */
 export interface Stage {
   readonly cluster: Cluster;
-  readonly database: DatabaseServer;
+  readonly database: PostgresServer;
   readonly administrator: Administrator;
   readonly clients: FaultClients;
   readonly recorder: Recorder;

@@ -8,9 +8,9 @@ export const delay: Fault = {
   ...{ kind: 'network-delay', weight: 2, hits: 'network' },
   draw: (random) => ({ forMs: random.between(2_000, 6_000), form: String(random.between(20, 250)) }),
   async apply(stage, planned) {
-    network(stage, planned).flow({ kind: 'delay', ms: Number(planned.form) });
+    await network(stage, planned).flow({ kind: 'delay', ms: Number(planned.form) });
     await pause(planned.forMs);
-    network(stage, planned).heal();
+    await network(stage, planned).heal();
   },
 };
 
@@ -23,9 +23,9 @@ export const blackHole: Fault = {
     return { forMs: random.between(least, most), form: '' };
   },
   async apply(stage, planned) {
-    network(stage, planned).flow({ kind: 'hold' });
+    await network(stage, planned).flow({ kind: 'hold' });
     await pause(planned.forMs);
-    network(stage, planned).heal();
+    await network(stage, planned).heal();
   },
 };
 
@@ -34,10 +34,10 @@ export const halfOpen: Fault = {
   ...{ kind: 'network-half-open', weight: 2, hits: 'network' },
   draw: (random) => ({ forMs: random.between(500, 2 * TIMES.ttl), form: random.pick(['toServer', 'toClient']) }),
   async apply(stage, planned) {
-    network(stage, planned).flow({ kind: 'swallow' }, [planned.form === 'toServer' ? 'toServer' : 'toClient']);
+    await network(stage, planned).flow({ kind: 'swallow' }, [planned.form === 'toServer' ? 'toServer' : 'toClient']);
     await pause(planned.forMs);
-    network(stage, planned).heal();
-    network(stage, planned).cut();
+    await network(stage, planned).heal();
+    await network(stage, planned).cut();
   },
 };
 
@@ -45,8 +45,7 @@ export const halfOpen: Fault = {
 export const cut: Fault = {
   ...{ kind: 'network-cut', weight: 2, hits: 'network' },
   draw: () => ({ forMs: 0, form: '' }),
-  apply(stage, planned) {
-    network(stage, planned).cut();
-    return Promise.resolve();
+  async apply(stage, planned) {
+    await network(stage, planned).cut();
   },
 };

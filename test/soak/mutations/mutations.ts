@@ -30,13 +30,11 @@ const SLOW_NETWORK = ['--seconds', '15', '--pace', '5', '--faults', 'network-del
 /** What dies is the only replica of its agent, or nearly: replicas of another agent look on. */
 const TWO_AGENTS = ['--seconds', '15', '--pace', '4', '--agents', '2', '--faults', 'kill'];
 
-const STATEMENTS = 'tasks/task-statements.js';
-const GROUP_STATEMENTS = 'tasks/group-statements.js';
-const GROUP_COMMIT = 'tasks/group-commit.js';
-const TASK_COMMITS = 'tasks/task-commits.js';
-const TASK_STORE = 'tasks/typeorm-task-store.js';
-const LEASE_STATEMENTS = 'leases/lease-statements.js';
-const LEASE_STORE = 'leases/typeorm-lease-store.js';
+const COMMIT_STATEMENTS = 'postgres/tasks/commit-statements.js';
+const GROUP_COMMIT = 'postgres/tasks/group-commit.js';
+const TASK_STORE = 'postgres/tasks/typeorm-task-store.js';
+const LEASE_STATEMENTS = 'postgres/leases/lease-statements.js';
+const LEASE_STORE = 'postgres/leases/typeorm-lease-store.js';
 
 export const MUTATIONS: readonly Mutation[] = [
   {
@@ -45,14 +43,19 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['I1', 'I3'],
     replacements: [
       {
-        file: STATEMENTS,
-        from: 'fenced ? `generation = $10 AND ${ofTask}`',
-        to: 'fenced ? `$10::bigint > 0 AND ${ofTask}`',
-      },
-      {
-        file: GROUP_STATEMENTS,
+        file: COMMIT_STATEMENTS,
         from: 'WHERE generation = t.generation AND task_no = t.task_no',
         to: 'WHERE task_no = t.task_no',
+      },
+      {
+        file: COMMIT_STATEMENTS,
+        from: 'WHERE generation = $generation AND task_no = (SELECT task_no FROM t)',
+        to: 'WHERE $generation::bigint > 0 AND task_no = (SELECT task_no FROM t)',
+      },
+      {
+        file: COMMIT_STATEMENTS,
+        from: '(NOT $fenced::boolean OR generation = $generation)',
+        to: '(NOT $fenced::boolean OR $generation::bigint > 0)',
       },
     ],
   },
@@ -63,17 +66,17 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: GROUP_COMMIT,
-        from: 'const groups = commit.options.generation !== undefined && isSmall(commit);',
+        from: 'const groups = commit.row.generation !== undefined && isSmall(commit);',
         to: 'const groups = false;',
       },
       {
-        file: TASK_COMMITS,
-        from: 'const fenced = generation !== undefined;\n        const statement = this.prepared.append',
-        to:
-          'const fenced = generation !== undefined && !endsTurn;\n' +
-          '        if (generation !== undefined && endsTurn)\n' +
-          "            await executor.query('DELETE FROM a2a_task_leases WHERE generation = $1', [generation]);\n" +
-          '        const statement = this.prepared.append',
+        file: GROUP_COMMIT,
+        from: 'const [row] = await statement.run(on, laterCommitParams(commit), { timeoutMs });',
+        to: `const { generation, ends } = commit.row;
+        const releases = generation !== undefined && ends;
+        if (releases) await on.query('DELETE FROM a2a_task_leases WHERE generation = $1', [generation]);
+        const saved = releases ? { ...commit, row: { ...commit.row, generation: undefined } } : commit;
+        const [row] = await statement.run(on, laterCommitParams(saved), { timeoutMs });`,
       },
     ],
   },
@@ -84,8 +87,9 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: LEASE_STORE,
-        from: 'let [row] = await ask(this.renewSql, [holder, ttlMs], leftMs());',
-        to: `let [row] = await ask(this.renewSql, [holder, ttlMs], timeoutMs);
+        from: 'let [row] = await this.sql.renew.run(this.database, { holder, ttlMs }, renewal());',
+        to: `let [row] = await this.sql.renew.run(this.database, { holder, ttlMs }, renewal(timeoutMs));
+        const ask = (text, params, ms) => this.database.query(text, params, ms, 'renewal');
         this.known ??= new Map();
         const look = 'SELECT generation, to_json(l) AS row FROM a2a_task_leases AS l WHERE generation = ANY($1::bigint[])';
         for (const { generation, row } of await ask(look, [generations], leftMs()))
@@ -108,8 +112,8 @@ export const MUTATIONS: readonly Mutation[] = [
     replacements: [
       {
         file: LEASE_STATEMENTS,
-        from: '${l}.agent = $1 AND',
-        to: '$1::text IS NOT NULL AND',
+        from: '${l}.agent = $agent AND',
+        to: '$agent::text IS NOT NULL AND',
       },
     ],
   },
@@ -120,14 +124,14 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['I2', 'I4'],
     replacements: [
       {
-        file: STATEMENTS,
-        from: 'AND state NOT IN ${TERMINAL_LIST}\n       FOR UPDATE\n  ), ${leaseOfCommit(',
-        to: 'FOR UPDATE\n  ), ${leaseOfCommit(',
+        file: COMMIT_STATEMENTS,
+        from: 'AND state NOT IN ${TERMINAL_LIST}\n       FOR UPDATE\n',
+        to: 'FOR UPDATE\n',
       },
       {
-        file: GROUP_STATEMENTS,
-        from: 'AND state NOT IN ${TERMINAL_LIST}',
-        to: '',
+        file: COMMIT_STATEMENTS,
+        from: 'AND state NOT IN ${TERMINAL_LIST}\n         FOR UPDATE SKIP',
+        to: 'FOR UPDATE SKIP',
       },
       {
         file: TASK_STORE,

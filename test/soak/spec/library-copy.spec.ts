@@ -16,7 +16,7 @@ describe('copies of the library with a fault made on purpose', () => {
   });
 
   it('are not made where a replacement does not match, or matches twice', async () => {
-    const file = 'tasks/task-statements.js';
+    const file = 'postgres/tasks/task-statements.js';
     await expect(copyLibrary([{ file, from: 'no such text', to: '' }])).rejects.toThrow(/contains 0 times, not once/);
     await expect(copyLibrary([{ file, from: 'SELECT', to: '' }])).rejects.toThrow(/contains \d+ times, not once/);
   });

@@ -2,7 +2,7 @@ import type { Message, Task } from '@a2a-js/sdk';
 import type { Random } from '../random.js';
 import type { Json } from '../recording.js';
 import type { Clients } from './clients.js';
-import { userMessage } from './messages.js';
+import { userMessage } from '../../../tools/harness/client.js';
 import type { PushReceivers } from './push-receivers.js';
 import type { Outcome, RecordedClient, SendRequest } from './recorded-client.js';
 
@@ -30,7 +30,7 @@ export class Actor {
   /** Some messages come with a push receiver. */
   request(text: string, taskId?: string): SendRequest {
     const push = this.random.chance(0.25) ? this.receivers.config(this.random) : undefined;
-    return { message: userMessage(text, taskId), push };
+    return { message: userMessage(text, taskId === undefined ? {} : { taskId }), push };
   }
 
   /** Sends it until there is an answer: the same message each time, which is accepted once. */

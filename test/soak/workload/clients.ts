@@ -1,5 +1,4 @@
-import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
-import { createAuthenticatingFetchWithRetry } from '@a2a-js/sdk/client';
+import { clientFor } from '../../../tools/harness/client.js';
 import type { Replica } from '../cluster/replica.js';
 import type { Random } from '../random.js';
 import type { Recorder } from '../recorder.js';
@@ -19,11 +18,7 @@ export class Clients {
       for (const transport of TRANSPORTS) {
         for (const user of USERS) {
           const where: Where = { replica: settings.name, transport, user };
-          const fetchImpl = fetchAs(user);
-          const factory = transport === 'JSONRPC' ? JsonRpcTransportFactory : RestTransportFactory;
-          const client = await new ClientFactory({ transports: [new factory({ fetchImpl })] }).createFromUrl(
-            settings.url,
-          );
+          const client = await clientFor(settings.url, { transport, user });
           this.made.push({ agent: settings.agent, client: new RecordedClient(client, where, recorder) });
         }
       }
@@ -53,12 +48,4 @@ export class Clients {
   get agents(): string[] {
     return [...new Set(this.made.map(({ agent }) => agent))];
   }
-}
-
-/** Sends `Authorization: Bearer NAME` along, which makes the caller that user of the sample. */
-function fetchAs(user: string): typeof fetch {
-  return createAuthenticatingFetchWithRetry(fetch, {
-    headers: () => Promise.resolve({ Authorization: `Bearer ${user}` }),
-    shouldRetryWithHeaders: () => Promise.resolve(undefined),
-  });
 }

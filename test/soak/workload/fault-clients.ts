@@ -3,7 +3,7 @@ import type { Random } from '../random.js';
 import { now, type Recorder } from '../recorder.js';
 import { pause } from './actor.js';
 import { type Clients, USERS } from './clients.js';
-import { userMessage } from './messages.js';
+import { userMessage } from '../../../tools/harness/client.js';
 
 const VANISHING = 5;
 

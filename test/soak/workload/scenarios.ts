@@ -1,6 +1,6 @@
 import type { Json } from '../recording.js';
 import { type Actor, isOver, pause } from './actor.js';
-import { userMessage } from './messages.js';
+import { userMessage } from '../../../tools/harness/client.js';
 import { anyScript } from './scripts.js';
 
 /** What a user does with a task. */
@@ -89,7 +89,7 @@ export const SCENARIOS: readonly Scenario[] = [
     async play(actor) {
       const task = await actor.begin(`work ${seconds(actor, 1, 2)}\nstream 10 20`);
       if (!task) return;
-      await actor.client.send({ message: userMessage('say me too', task.id) });
+      await actor.client.send({ message: userMessage('say me too', { taskId: task.id }) });
       await actor.watch(task.id);
     },
   },
@@ -99,7 +99,7 @@ export const SCENARIOS: readonly Scenario[] = [
       const done = await actor.deliver(actor.request(anyScript(actor.random)));
       if (done.how !== 'answered' || 'messageId' in done.value) return;
       await actor.client.cancel(done.value.id);
-      await actor.client.send({ message: userMessage('say one more', done.value.id) });
+      await actor.client.send({ message: userMessage('say one more', { taskId: done.value.id }) });
       await actor.client.subscribe(done.value.id);
     },
   },

@@ -1,6 +1,6 @@
 import type { Random } from '../random.js';
 
-/** What a turn may be made of, and how often: every command of the sample's agent that its process survives. */
+/** What a turn may be made of, and how often: every command of the scripted agent that its process survives. */
 const COMMANDS: readonly { readonly weight: number; readonly line: (random: Random) => string }[] = [
   { weight: 3, line: (random) => `say number ${random.between(1, 1000)}` },
   { weight: 4, line: (random) => `work ${random.between(2, 20) / 10}` },

@@ -51,6 +51,9 @@ export interface EffectRequest {
 /**
  * The ledger of outside actions. Provide your own under this class as the token (`extraProviders`) to replace it. Every
  * write checks, in its own transaction, that the turn still holds its lease (I3).
+ *
+ * What its errors mean to the library: {@link StoreUnavailableError}: ask again, for as long as the lease lives.
+ * {@link LeaseLostError}: the lease is gone, and the turn stops. Anything else is a defect, which the executor is told.
  */
 export abstract class EffectStore {
   /**

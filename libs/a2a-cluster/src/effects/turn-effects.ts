@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
-import { isPassing } from '../database/database-errors.js';
-import { Backoff } from '../database/retry.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
+import { within } from '../async/late-timer.js';
+import { whileUnavailable } from '../async/while-unavailable.js';
 import { EffectNotPerformedError } from '../errors/effect-not-performed.error.js';
 import { EffectUnresolvedError } from '../errors/effect-unresolved.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -76,12 +77,16 @@ export class TurnEffects {
   /** Keys of actions that were really called in this attempt, and whose outcome was not `not_performed`. */
   private readonly called = new Set<string>();
 
-  /** Whether any was asked for in this attempt. */
-  used = false;
+  private askedFor = false;
   private closed = false;
   private whenIdle: () => void = () => undefined;
 
   constructor(private readonly store: EffectStore) {}
+
+  /** Whether any was asked for in this attempt. */
+  get used(): boolean {
+    return this.askedFor;
+  }
 
   async effect<T>(
     host: EffectHost,
@@ -99,7 +104,7 @@ export class TurnEffects {
       throw new TurnUsageError(host.taskId, `The turn is ending: turn.effect('${key}') comes too late.`);
     }
     this.inFlight.add(key);
-    this.used = true;
+    this.askedFor = true;
     try {
       return await this.perform(host, key, replay, contract, run);
     } finally {
@@ -112,12 +117,7 @@ export class TurnEffects {
   async close(timeoutMs: number): Promise<void> {
     this.closed = true;
     if (this.inFlight.size === 0) return;
-    let timer: NodeJS.Timeout | undefined;
-    await new Promise<void>((resolve) => {
-      this.whenIdle = resolve;
-      timer = setTimeout(resolve, timeoutMs);
-    });
-    clearTimeout(timer);
+    await within(timeoutMs, new Promise<void>((resolve) => (this.whenIdle = resolve)));
   }
 
   private async perform<T>(
@@ -227,19 +227,16 @@ export class TurnEffects {
 
 /** Repeats what may be repeated through passing trouble, as long as the lease can be relied on. */
 async function untilRecorded<R>(host: EffectHost, write: () => Promise<R>): Promise<R> {
-  const backoff = new Backoff();
   const triedOutAt = performance.now() + host.retryMs;
-  for (;;) {
-    try {
-      return await write();
-    } catch (error) {
-      if (!isPassing(error)) throw error;
+  try {
+    return await whileUnavailable(
+      write,
       // Renewals may move the deadline while this waits, for ever where they go through and nothing else does.
-      if (performance.now() >= triedOutAt || !(await host.confirmLease())) {
-        throw new LeaseLostError(host.taskId, 'its effects could not be recorded before it ran out', { cause: error });
-      }
-      await backoff.pause();
-    }
+      async () => performance.now() < triedOutAt && (await host.confirmLease()),
+    );
+  } catch (error) {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    throw new LeaseLostError(host.taskId, 'its effects could not be recorded before it ran out', { cause: error });
   }
 }
 
@@ -289,6 +286,10 @@ function contractOf<T>(taskId: string, key: string, contract: EffectContract<T> 
 
 const unresolved = ({ taskId }: EffectTurn, effect: RecordedEffect, cause?: unknown): Error =>
   new EffectUnresolvedError(
-    ...([taskId, effect.key, effect.replay, effect.attempt, effect.dispatchedAt] as const),
-    ...(cause === undefined ? [] : [{ cause }]),
+    taskId,
+    effect.key,
+    effect.replay,
+    effect.attempt,
+    effect.dispatchedAt,
+    cause === undefined ? undefined : { cause },
   );

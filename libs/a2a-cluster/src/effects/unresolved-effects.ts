@@ -23,7 +23,10 @@ export async function unresolvedEffects(
 ): Promise<UnresolvedEffect[]> {
   const effects = await store.unresolved(taskNo, turnId);
   return effects.filter(isOutside).map(({ key, replay, attempt, dispatchedAt }) => ({
-    ...{ key, replay, attempt, dispatchedAt },
+    key,
+    replay,
+    attempt,
+    dispatchedAt,
     idempotencyKey: idempotencyKey(turnId, key),
   }));
 }

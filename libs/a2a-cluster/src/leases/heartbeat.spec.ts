@@ -47,10 +47,6 @@ class FakeLeaseStore extends LeaseStore {
     return this.asked.filter(({ generations }) => generations.length > 0).length;
   }
 
-  override sharesTransactions = (): boolean => true;
-  override acquire = (): Promise<undefined> => Promise.resolve(undefined);
-  override find = (): Promise<undefined> => Promise.resolve(undefined);
-  override requestCancel = (): Promise<void> => Promise.resolve();
   override claim = (): Promise<ClaimedLease[]> => Promise.resolve([]);
   override begin = (): Promise<boolean> => Promise.resolve(true);
   override release = (): Promise<boolean> => Promise.resolve(true);

@@ -1,9 +1,10 @@
 import { Logger } from '@nestjs/common';
-import { socketsRead, within } from '../database/late-timer.js';
+import { socketsRead, within } from '../async/late-timer.js';
+import { pause } from '../async/pause.js';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { LeaseStore, RenewedLease } from './lease-store.js';
-import type { LeaseTimes } from './lease-times.js';
+import type { LeaseTimes } from '../options/lease.options.js';
 import { MARGIN, RenewalPace } from './renewal-pace.js';
 
 /** What the holder of a lease is told. */
@@ -157,10 +158,7 @@ export class Heartbeat {
     clearTimeout(this.roundTimer);
     clearTimeout(this.deadlineTimer);
     if (this.tries.size === 0) return;
-    let timer: NodeJS.Timeout | undefined;
-    const enough = new Promise<void>((resolve) => (timer = setTimeout(resolve, STOP_MS)));
-    await Promise.race([new Promise<void>((resolve) => (this.onIdle = resolve)), enough]);
-    clearTimeout(timer);
+    await within(STOP_MS, new Promise<void>((resolve) => (this.onIdle = resolve)));
     for (const left of this.tries) clearTimeout(left.timer);
   }
 
@@ -294,7 +292,7 @@ export class Heartbeat {
     while (!accepted && !this.stopped && performance.now() < until) {
       const renewed = this.renew().then(async (isAccepted) => {
         accepted = isAccepted;
-        if (!isAccepted) await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
+        if (!isAccepted) await pause(ASK_AGAIN_MS);
       });
       await within(until - performance.now(), renewed);
     }

@@ -1,4 +1,4 @@
-import type { TaskScope } from '../database/task-scope.js';
+import type { TaskScope } from '../tasks/task-scope.js';
 
 /** What kind of turn a lease is for. */
 export type TurnKind = 'message' | 'cancel';
@@ -62,39 +62,17 @@ export interface ClaimRequest {
   withRequest?: boolean;
 }
 
-/** A lease as a look at its task finds it. */
-export interface HeldLeaseInfo {
-  generation: number;
-  turnId: string;
-  admittedVersion: number;
-  expired: boolean;
-}
-
 /**
  * Holds the leases. Provide your own under this class as the token (`extraProviders`) to replace it. Whether a lease is
- * alive is decided by the store's clock alone; acquiring, releasing and claiming are fenced by generation, which only
- * grows for a task.
+ * alive is decided by the store's clock alone; releasing and claiming are fenced by generation, which only grows for a task.
+ *
+ * The task store acquires and releases these leases inside of its own transactions. A store that keeps leases elsewhere
+ * extends {@link SeparateLeaseStore} instead.
+ *
+ * What its errors mean: {@link StoreUnavailableError}: ask again. Anything else is a defect: it is logged, and not tried
+ * again. That a lease is lost is no error: the methods say so by what they return.
  */
 export abstract class LeaseStore {
-  /**
-   * Whether leases are acquired and released inside of this task store's transactions. If not, order does it: acquire,
-   * then save; save, then release; and a write checks its lease before, not while, it saves.
-   */
-  abstract sharesTransactions(tasks: object): boolean;
-
-  /**
-   * Takes the lease of a task, or gives the generation of the one that this very request has taken before. Undefined
-   * where somebody else has it, expired or not. Asked only where transactions are not shared, as are `find` and
-   * `requestCancel`.
-   */
-  abstract acquire(scope: TaskScope, request: LeaseRequest, admittedVersion: number): Promise<number | undefined>;
-
-  /** The lease of a task. */
-  abstract find(scope: TaskScope): Promise<HeldLeaseInfo | undefined>;
-
-  /** Marks the lease of a task: its turn is to be canceled. */
-  abstract requestCancel(scope: TaskScope): Promise<void>;
-
   /**
    * Renews what is still held. A generation that does not come back is lost. Never brings a released lease back. What the
    * holder has and does not name runs out, as if it were not renewed. Asked with no generations when a replica boots.

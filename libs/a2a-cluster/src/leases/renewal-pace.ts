@@ -1,4 +1,4 @@
-import type { LeaseTimes } from './lease-times.js';
+import type { LeaseTimes } from '../options/lease.options.js';
 
 /**
  * What part of the TTL is kept as a margin for clocks that drift and steps that take time: a lease is given up that much

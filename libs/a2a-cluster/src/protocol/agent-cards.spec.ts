@@ -1,7 +1,8 @@
 import { AgentCard, type AgentInterface } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
-import { type AgentCardInput, AgentCards } from './agent-cards.js';
-import type { TransportPaths } from './transport-paths.js';
+import { AgentCards } from './agent-cards.js';
+import type { AgentCardInput } from '../options/card.options.js';
+import type { TransportPaths } from '../options/transport.options.js';
 
 const input: AgentCardInput = { name: 'agent', description: 'd', version: '1' };
 const transports: TransportPaths = { jsonRpc: '/rpc', rest: '/http', agentCard: '/card', bodyLimitBytes: 1 };

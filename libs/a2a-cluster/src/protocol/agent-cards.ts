@@ -1,10 +1,8 @@
 import { AgentCard, type AgentCardSignatureGenerator, type AgentInterface } from '@a2a-js/sdk';
 import { duplicateInterfacesForLegacy } from '@a2a-js/sdk/compat/v0_3';
 import type { ExtendedAgentCardProvider, ServerCallContext } from '@a2a-js/sdk/server';
-import type { TransportPaths } from './transport-paths.js';
-
-/** An agent card as options take it: what is left out is filled in or empty. */
-export type AgentCardInput = Partial<AgentCard> & Pick<AgentCard, 'name' | 'description' | 'version'>;
+import type { AgentCardInput } from '../options/card.options.js';
+import type { TransportPaths } from '../options/transport.options.js';
 
 /** The protocol version that this library serves. */
 const PROTOCOL_VERSION = '1.0';

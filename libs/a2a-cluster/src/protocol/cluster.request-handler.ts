@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import type {
   AgentCard,
@@ -17,56 +16,29 @@ import type {
   SubscribeToTaskRequest,
   Task,
   TaskPushNotificationConfig,
-  TaskState,
 } from '@a2a-js/sdk';
-import {
-  A2AError,
-  ExtendedAgentCardNotConfiguredError,
-  RequestMalformedError,
-  TaskNotFoundError,
-  UnsupportedOperationError,
-} from '@a2a-js/sdk/errors';
+import { A2AError, ExtendedAgentCardNotConfiguredError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
-import { isPassing } from '../database/database-errors.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
 import { DatabaseClosedError } from '../errors/database-closed.error.js';
 import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
-import { encodeConfig } from '../push/push-config.codec.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
-import { referenceTasks } from '../tasks/reference-tasks.js';
 import { jsonSize, LARGE_BYTES } from '../tasks/json-size.js';
 import { largeEventOf, toStreamResponses } from '../tasks/task-event.js';
-import type { ScopeResolver } from '../tasks/task-scope.js';
 import { isTerminal, stateName } from '../tasks/task-states.js';
-import type {
-  FoundTask,
-  LargeTask,
-  PushReceiver,
-  StoredTask,
-  TaskScope,
-  VersionedTaskStore,
-} from '../tasks/task-store.js';
-import type { TurnExecution } from '../turns/turn-execution.js';
-import { receiptOf } from '../turns/message-fingerprint.js';
-import type { TurnRunner } from '../turns/turn-runner.js';
+import { foundState, type FoundTask, type LargeTask } from '../tasks/task-store.js';
 import type { AgentCards } from './agent-cards.js';
-import type { RequestLimits } from '../tasks/request-limits.js';
-import {
-  checkListTasks,
-  checkScope,
-  requireExtensions,
-  requireId,
-  requireInputModes,
-  requireMessage,
-  withHistory,
-} from './request-validation.js';
-import { GRPC_STATUS, GrpcStatusError } from './grpc/grpc-status.error.js';
+import type { CallersTasks } from './callers-tasks.js';
+import type { IncomingMessages } from './incoming-messages.js';
+import { requireId, withHistory } from './request-validation.js';
+import { GRPC_STATUS, GrpcStatusError } from '../errors/grpc-status.error.js';
 import type { LargeAnswers } from './large-answers.js';
-import { outsideAnswer, paced } from './response-flow.js';
+import { paced } from '../transports/flow/response-flow.js';
 import type { PushReceivers } from './push-receivers.js';
 import { requireCanceled, type TaskCancellation } from './task-cancellation.js';
-import type { Repetition, TurnAnswers } from './turn-answers.js';
+import type { TurnAnswers } from './turn-answers.js';
 
 /** The protocol's operations, answered alike by every replica. */
 export class ClusterRequestHandler implements A2ARequestHandler {
@@ -74,16 +46,12 @@ export class ClusterRequestHandler implements A2ARequestHandler {
 
   constructor(
     private readonly cards: AgentCards,
-    private readonly tasks: VersionedTaskStore,
+    private readonly callers: CallersTasks,
     private readonly stream: TaskEventStream,
-    private readonly runner: TurnRunner,
+    private readonly messages: IncomingMessages,
     private readonly answers: TurnAnswers,
     private readonly cancellation: TaskCancellation,
-    private readonly scopeOf: ScopeResolver,
-    private readonly validateInputModes: boolean,
-    private readonly messageIdWindowMs: number,
     private readonly push: PushReceivers,
-    private readonly limits: RequestLimits,
     private readonly large: LargeAnswers,
   ) {}
 
@@ -106,7 +74,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
 
   sendMessage(params: SendMessageRequest, context: ServerCallContext): Promise<Message | Task> {
     return this.answer(async () => {
-      const turn = await this.begin(params, context);
+      const turn = await this.messages.begin(params, context);
       const { configuration } = params;
       const result = await (configuration?.returnImmediately ? this.answers.first(turn) : this.answers.final(turn));
       if ('bytes' in result) return (await this.large.stored(result, configuration?.historyLength)).task;
@@ -120,7 +88,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   sendMessageStream(params: SendMessageRequest, context: ServerCallContext): AsyncGenerator<StreamResponse, void> {
     return this.answerStream(async function* (this: ClusterRequestHandler, gone) {
       this.requireStreaming();
-      const turn = await this.begin(params, context);
+      const turn = await this.messages.begin(params, context);
       const historyLength = params.configuration?.historyLength;
       const read = (large: LargeTask) => this.large.stored(large, historyLength);
       for await (const batch of this.answers.streamed(turn, gone, read)) {
@@ -137,7 +105,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
 
   getTask(params: GetTaskRequest, context: ServerCallContext): Promise<Task> {
     return this.answer(async () => {
-      const found = await this.look(params.id, context);
+      const found = await this.callers.look(params.id, context);
       if ('task' in found) return this.large.task(withHistory(found.task, params.historyLength));
       return (await this.large.stored(found, params.historyLength)).task;
     });
@@ -145,32 +113,32 @@ export class ClusterRequestHandler implements A2ARequestHandler {
 
   listTasks(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
     return this.answer(async () => {
-      checkListTasks(params);
-      this.scope(context, '');
-      const response = await this.tasks.list(params, context, (bytes) => this.large.room(bytes));
+      const response = await this.callers.list(params, context, (bytes) => this.large.room(bytes));
       return { ...response, tasks: response.tasks.map((task) => withHistory(task, params.historyLength)) };
     });
   }
 
   cancelTask(params: CancelTaskRequest, context: ServerCallContext): Promise<Task> {
     return this.answer(async () => {
-      const found = await this.look(params.id, context);
-      const state = stateOf(found);
+      const found = await this.callers.look(params.id, context);
+      const state = foundState(found);
       if (isTerminal(state)) {
         requireCanceled(params.id, state);
         return 'task' in found ? found.task : (await this.large.stored(found)).task;
       }
-      await this.runner.guardCancel(params.id, context);
+      await this.cancellation.guard(params.id, context);
       const contextId = 'task' in found ? found.task.contextId : found.contextId;
-      return this.large.task(await this.cancellation.cancel(this.scope(context, params.id), contextId, context));
+      return this.large.task(
+        await this.cancellation.cancel(this.callers.scope(context, params.id), contextId, context),
+      );
     });
   }
 
   resubscribe(params: SubscribeToTaskRequest, context: ServerCallContext): AsyncGenerator<StreamResponse, void> {
     return this.answerStream(async function* (this: ClusterRequestHandler, gone) {
       this.requireStreaming();
-      const found = await this.look(params.id, context);
-      const state = stateOf(found);
+      const found = await this.callers.look(params.id, context);
+      const state = foundState(found);
       if (isTerminal(state)) {
         throw new UnsupportedOperationError(
           `Task ${params.id} has ended as ${stateName(state)}: there is nothing to follow.`,
@@ -226,76 +194,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
 
   private async requireForPush(taskId: string, context: ServerCallContext): Promise<FoundTask | LargeTask> {
     this.push.requireSupport();
-    return this.look(taskId, context);
-  }
-
-  /** Checks a message and starts its turn. */
-  private async begin(params: SendMessageRequest, context: ServerCallContext): Promise<TurnExecution | Repetition> {
-    const message = requireMessage(params, this.limits);
-    const { offered } = this.cards;
-    if (this.validateInputModes) requireInputModes(offered, message);
-    requireExtensions(offered, context);
-    const scope = this.scope(context, message.taskId || randomUUID());
-    const receipt = receiptOf(message, this.messageIdWindowMs);
-    if (receipt && !message.taskId) {
-      // Looked up before the executor runs; the first commit holds the promise where two copies run at once. A
-      // follow-up's repetition is found when it is admitted.
-      const repeats = await this.tasks.findRepeated(scope, receipt);
-      if (repeats !== undefined) return { repeats };
-    }
-    const task = message.taskId ? (await this.require(message.taskId, context)).task : undefined;
-    const contextId = task?.contextId ?? (message.contextId || randomUUID());
-    const { maxReferenceBytes } = this.limits;
-    const references = await referenceTasks(this.tasks, message.referenceTaskIds, (id) => this.scope(context, id), {
-      maxBytes: maxReferenceBytes,
-      tooLarge: (id) => {
-        throw new RequestMalformedError(
-          `The tasks that message.referenceTaskIds names hold more than ${maxReferenceBytes} bytes, up to ${id}.`,
-        );
-      },
-    });
-    // What the client claims to be its context is compared under the task's lock; the executor gets the true one.
-    const request = {
-      ...params,
-      message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },
-    };
-    const push = this.receiverOf(params, scope.taskId, context);
-    const turn = { scope, contextId, callContext: context, request, receipt, push, task, referenceTasks: references };
-    const execution = outsideAnswer(() => this.runner.start(turn));
-    if (push) void execution.opened.promise.then(() => this.push.registered()).catch(() => undefined);
-    return execution;
-  }
-
-  /** The push receiver that a message brings with it. */
-  private receiverOf(
-    { configuration }: SendMessageRequest,
-    taskId: string,
-    context: ServerCallContext,
-  ): PushReceiver | undefined {
-    const given = configuration?.taskPushNotificationConfig;
-    if (!given) return undefined;
-    this.push.requireSupport();
-    const { config, wireVersion } = this.push.registration(given, taskId, context);
-    return { configId: config.id, config: encodeConfig(config), wireVersion };
-  }
-
-  /** As `require`, but what a large task holds is left out. */
-  private async look(taskId: string, context: ServerCallContext): Promise<FoundTask | LargeTask> {
-    const found = await this.tasks.findUpTo(this.scope(context, requireId('Task id', taskId)), LARGE_BYTES);
-    if (!found) throw new TaskNotFoundError(`Task not found: ${taskId}`);
-    return found;
-  }
-
-  private async require(taskId: string, context: ServerCallContext): Promise<StoredTask> {
-    const stored = await this.tasks.find(this.scope(context, requireId('Task id', taskId)));
-    if (!stored) throw new TaskNotFoundError(`Task not found: ${taskId}`);
-    return stored;
-  }
-
-  private scope(context: ServerCallContext, taskId: string): TaskScope {
-    const scope = this.scopeOf(context, taskId);
-    checkScope(scope.tenant, scope.owner);
-    return scope;
+    return this.callers.look(taskId, context);
   }
 
   private requireStreaming(): void {
@@ -340,7 +239,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
       return new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, error.message, { cause: error });
     }
     // An event that could not be stored in time has what kept it from that as its cause.
-    if (isPassing(error instanceof LeaseLostError ? error.cause : error)) {
+    if ((error instanceof LeaseLostError ? error.cause : error) instanceof StoreUnavailableError) {
       this.logger.warn(`A call could not reach the database: ${messageOf(error)}`);
       return new GrpcStatusError(
         GRPC_STATUS.UNAVAILABLE,
@@ -352,8 +251,5 @@ export class ClusterRequestHandler implements A2ARequestHandler {
     return new A2AError({ message: 'Internal error; the agent has logged it.', cause: error });
   }
 }
-
-const stateOf = (found: FoundTask | LargeTask): TaskState =>
-  'task' in found ? (found.task.status?.state ?? 0) : found.state;
 
 const taskResponse = (value: Task): StreamResponse => ({ payload: { $case: 'task', value } });

@@ -1,15 +1,15 @@
 import type { StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { turnOfTheLoop } from '../database/turn-of-the-loop.js';
+import { turnOfTheLoop } from '../async/turn-of-the-loop.js';
 import { jsonSize, LARGE_BYTES } from '../tasks/json-size.js';
 import { largeEventOf } from '../tasks/task-event.js';
 import { decodeTaskInTurns } from '../tasks/task-event.codec.js';
 import type { LargeTask, TaskText, VersionedTaskStore } from '../tasks/task-store.js';
 import { withHistory } from './request-validation.js';
-import { currentReader, type StreamReader } from './response-flow.js';
-import type { SharedForm } from './shared-answer.js';
-import { type Made, SharedMaking } from './shared-making.js';
-import type { UnsentBytes } from './unsent-bytes.js';
+import { currentReader, type StreamReader } from '../transports/flow/response-flow.js';
+import type { SharedForm } from '../transports/flow/shared-answer.js';
+import { type Made, SharedMaking } from '../transports/flow/shared-making.js';
+import type { UnsentBytes } from '../transports/flow/unsent-bytes.js';
 
 /** Where a task stood when it was read. */
 type Standing = Pick<TaskText, 'version' | 'state'>;

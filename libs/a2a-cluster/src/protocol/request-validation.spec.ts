@@ -1,6 +1,6 @@
 import { AgentCard, type Message, Role, SendMessageRequest, type Task, TaskState } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
-import { REQUEST_DEFAULTS } from '../tasks/request-limits.js';
+import { REQUEST_DEFAULTS } from '../options/request.options.js';
 import {
   checkId,
   checkListTasks,

@@ -2,7 +2,7 @@ import type { AgentCard, ListTasksRequest, Message, SendMessageRequest, Task } f
 import { TaskState } from '@a2a-js/sdk';
 import { ContentTypeNotSupportedError, ExtensionSupportRequiredError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import type { RequestLimits } from '../tasks/request-limits.js';
+import type { RequestLimits } from '../options/request.options.js';
 
 /** Ids are index keys: PostgreSQL takes no key of more than 2.7 kB, and several ids may stand in one. */
 const MAX_ID_BYTES = 512;

@@ -2,30 +2,41 @@ import type { Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import { Backoff, untilKnown } from '../database/retry.js';
+import { Backoff } from '../async/backoff.js';
+import { untilKnown } from '../async/until-known.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { stateSetBy } from '../tasks/task-event.js';
-import { isInterrupted, isTerminal, stateName } from '../tasks/task-states.js';
+import { isInterrupted, isTerminal, stateName, stateOf } from '../tasks/task-states.js';
 import type { TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import type { AbandonedRecovery } from '../turns/abandoned-recovery.js';
+import type { CancelTurns } from '../turns/cancel-turns.js';
 import { canceled } from '../turns/status-events.js';
-import type { RecoverAbandoned, TurnAdmission } from '../turns/turn-admission.js';
-import type { TurnRunner } from '../turns/turn-runner.js';
+
+/** Both in ms. Together they are what the holder of a task is given before CANCELED is forced. */
+export interface CancellationOptions {
+  /** How long a canceled turn has to clean up. */
+  cancelTimeoutMs: number;
+  /** How long the holder may take to hear of the cancel. */
+  pollIntervalMs: number;
+}
 
 /** Cancels a task from any replica, whichever runs it. */
 export class TaskCancellation {
   constructor(
     private readonly tasks: VersionedTaskStore,
     private readonly stream: TaskEventStream,
-    private readonly admission: TurnAdmission,
-    private readonly runner: TurnRunner,
-    /** None where leases are off. */
-    private readonly recoverAbandoned: RecoverAbandoned | undefined,
-    /** How long the holder is given before CANCELED is forced, in ms. */
-    private readonly patienceMs: number,
+    private readonly turns: CancelTurns,
+    private readonly recovery: AbandonedRecovery,
+    private readonly options: CancellationOptions,
   ) {}
+
+  /** Asks the executor's guards whether this caller may cancel. */
+  guard(taskId: string, context: ServerCallContext): Promise<void> {
+    return this.turns.guard(taskId, context);
+  }
 
   /**
    * Returns the task as CANCELED. Throws TaskNotCancelableError where it ended otherwise first, and TaskNotFoundError.
@@ -34,9 +45,9 @@ export class TaskCancellation {
     const giveUpAt = performance.now() + this.patienceMs;
     for (;;) {
       if (this.stream.closed.aborted) throw new ReplicaDrainingError();
-      const turn = this.runner.prepareCancel(scope, contextId, context);
+      const turn = this.turns.prepare(scope, contextId, context);
       // A replica that shuts down starts no cancel turns: it cancels without asking the executor.
-      const lease = this.runner.isDraining ? undefined : this.admission.leaseRequest(turn);
+      const lease = this.turns.isDraining ? undefined : turn.leaseRequest();
       const sentAt = performance.now();
       const request = await untilKnown(() => this.tasks.requestCancel(scope, lease), giveUpAt);
       switch (request.outcome) {
@@ -45,16 +56,18 @@ export class TaskCancellation {
         case 'terminal':
           return canceledTask(request.stored.task);
         case 'abandoned':
-          if (!this.recoverAbandoned || performance.now() >= giveUpAt) return this.force(scope);
-          if (!(await this.recoverAbandoned(scope))) await new Backoff().pause();
+          if (!this.recovery.isOn || performance.now() >= giveUpAt) return this.force(scope);
+          if (!(await this.recovery.recoverTask(scope))) await new Backoff().pause();
           break;
-        case 'admitted':
-          if (this.runner.isDraining) return this.force(scope);
+        case 'admitted': {
+          if (this.turns.isDraining) return this.force(scope);
           racePoint('cancel-turn.after');
           // Nobody runs it: the executor cleans up here, under the lease that was just taken.
-          this.runner.startCancel(turn, { stored: request.stored, generation: request.generation, sentAt });
-          await turn.ended.promise;
+          this.turns.start(turn, { stored: request.stored, generation: request.generation, sentAt });
+          const outcome = await turn.outcome;
+          if (outcome.kind === 'refused') throw outcome.error;
           break;
+        }
         case 'requested': {
           racePoint('cancel-flag.after');
           this.stream.changed(request.taskNo);
@@ -63,6 +76,10 @@ export class TaskCancellation {
         }
       }
     }
+  }
+
+  private get patienceMs(): number {
+    return this.options.cancelTimeoutMs + this.options.pollIntervalMs;
   }
 
   /** CANCELED whoever runs the task: its lease is taken away. */
@@ -95,7 +112,7 @@ export class TaskCancellation {
 }
 
 function canceledTask(task: Task): Task {
-  requireCanceled(task.id, task.status?.state ?? 0);
+  requireCanceled(task.id, stateOf(task));
   return task;
 }
 

@@ -2,8 +2,8 @@ import { type StreamResponse, TaskState } from '@a2a-js/sdk';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import type { TaskEvent, VersionedTaskEvent } from '../tasks/task-event.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
-import { Deferred } from '../turns/deferred.js';
-import type { TurnExecution } from '../turns/turn-execution.js';
+import { Deferred } from '../async/deferred.js';
+import type { TurnOutcome, TurnProgress } from '../turns/turn-outcome.js';
 import { TurnAnswers } from './turn-answers.js';
 
 const IDS = { taskId: 't', contextId: 'c' };
@@ -33,17 +33,22 @@ const stream = {
 
 /** A follow-up's turn that has begun at version 1 and is over, though nobody here has heard of it yet. */
 function turnOf(published: TaskState, reply?: ReturnType<typeof said>) {
-  const opened = new Deferred<object>();
-  opened.resolve({ taskNo: 1, version: 1, task: undefined });
-  const ended = new Deferred<object>();
-  const turn = { opened, ended, reply, loop: { published, key: { version: 3 } } } as unknown as TurnExecution;
+  const ended = new Deferred<TurnOutcome>();
+  const turn: TurnProgress = {
+    opened: Promise.resolve({ kind: 'task', taskNo: 1, version: 1, task: undefined }),
+    authRequired: new Deferred<never>().promise,
+    outcome: ended.promise,
+    reply,
+    published,
+    version: 3,
+  };
   return { turn, ended };
 }
 
 describe('The stream of a turn', () => {
-  const answers = new TurnAnswers(undefined as unknown as VersionedTaskStore, stream, 1_000);
+  const answers = new TurnAnswers(undefined as unknown as VersionedTaskStore, stream, { pollIntervalMs: 1_000 });
 
-  async function responsesOf(turn: TurnExecution, onFirst: () => void = () => undefined): Promise<StreamResponse[]> {
+  async function responsesOf(turn: TurnProgress, onFirst: () => void = () => undefined): Promise<StreamResponse[]> {
     const responses: StreamResponse[] = [];
     for await (const batch of answers.streamed(turn, new AbortController().signal, () =>
       Promise.reject(new Error('nothing is large')),
@@ -56,7 +61,7 @@ describe('The stream of a turn', () => {
 
   it('I5 ends before the next turn, although its own end is heard of later', async () => {
     const { turn, ended } = turnOf(TaskState.TASK_STATE_WORKING, said('reply'));
-    const end = { kind: 'message', message: said('reply') };
+    const end: TurnOutcome = { kind: 'message', message: said('reply') };
     const responses = await responsesOf(turn, () => ended.resolve(end));
     expect(responses.map(({ payload }) => payload?.$case)).toEqual(['statusUpdate', 'statusUpdate', 'message']);
   });

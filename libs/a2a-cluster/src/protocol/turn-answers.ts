@@ -1,23 +1,17 @@
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { A2AError, TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { isPassing } from '../database/database-errors.js';
-import { LeaseLostError } from '../errors/lease-lost.error.js';
-import { MessageRepeatedError } from '../errors/message-repeated.error.js';
+import { pause } from '../async/pause.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { LARGE_BYTES } from '../tasks/json-size.js';
 import { stateSetBy, toStreamResponses, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import type { FoundTask, LargeTask, VersionedTaskStore } from '../tasks/task-store.js';
-import type { TurnExecution } from '../turns/turn-execution.js';
+import { foundState, type FoundTask, type LargeTask, type VersionedTaskStore } from '../tasks/task-store.js';
+import type { TurnProgress } from '../turns/turn-outcome.js';
 
 /** Why nothing of a turn is waited for any more. Given, since an abort without a reason makes an error, with its stack. */
 const OVER = 'over';
-
-/** A message that was accepted before: the task that it was for answers it. */
-export interface Repetition {
-  repeats: number;
-}
 
 /** Reads what a large task holds, or makes what stands for it, and says where it stood then. */
 export type ReadLarge = (large: LargeTask) => Promise<{ task: Task; version: number; state: TaskState }>;
@@ -30,34 +24,40 @@ export class TurnAnswers {
   constructor(
     private readonly tasks: VersionedTaskStore,
     private readonly stream: TaskEventStream,
-    private readonly pollIntervalMs: number,
+    /** How often a task whose turn was lost is looked at, in ms. */
+    private readonly options: { pollIntervalMs: number },
   ) {}
 
   /** As soon as the message is durable. */
-  async first(turn: TurnExecution | Repetition): Promise<Message | Task | LargeTask> {
-    if ('repeats' in turn) return this.read(turn.repeats);
-    const opened = await orRepetition(turn.opened.promise);
-    if ('repeats' in opened) return this.read(opened.repeats);
-    return 'message' in opened ? opened.message : (opened.task ?? (await this.read(opened.taskNo)));
+  async first(turn: TurnProgress): Promise<Message | Task | LargeTask> {
+    const opening = await turn.opened;
+    switch (opening.kind) {
+      case 'message':
+        return opening.message;
+      case 'task':
+        return opening.task ?? (await this.read(opening.taskNo));
+      case 'repeated':
+        return this.read(opening.taskNo);
+      case 'refused':
+        throw opening.error;
+    }
   }
 
   /** When the task has ended or waits for its client, or when the agent has answered with a message. */
-  async final(turn: TurnExecution | Repetition): Promise<Message | Task | LargeTask> {
-    if ('repeats' in turn) return this.settled(turn.repeats);
-    const end = await orRepetition(Promise.race([turn.ended.promise, turn.authRequired.promise]));
-    if ('repeats' in end) return this.settled(end.repeats);
-    if (!('kind' in end)) return this.read(end.taskNo);
-    switch (end.kind) {
+  async final(turn: TurnProgress): Promise<Message | Task | LargeTask> {
+    const outcome = await Promise.race([turn.outcome, turn.authRequired]);
+    switch (outcome.kind) {
       case 'message':
-        return end.message;
+        return outcome.message;
       case 'ended':
-        return end.task;
-      case 'lost': {
-        if (end.taskNo !== undefined) return this.settled(end.taskNo);
-        const opened = await orRepetition(turn.opened.promise);
-        if ('repeats' in opened) return this.settled(opened.repeats);
-        throw new A2AError('The task could not be stored.');
-      }
+        return outcome.task;
+      case 'authRequired':
+        return this.read(outcome.taskNo);
+      case 'lost':
+      case 'repeated':
+        return this.settled(outcome.taskNo);
+      case 'refused':
+        throw outcome.error;
     }
   }
 
@@ -65,31 +65,30 @@ export class TurnAnswers {
    * The Task, then the turn's events, until it ends the task or waits for its client. `read` reads a task that is found to
    * be large.
    */
-  async *streamed(
-    turn: TurnExecution | Repetition,
-    gone: AbortSignal,
-    read: ReadLarge,
-  ): AsyncGenerator<StreamResponse[], void> {
-    const opened = 'repeats' in turn ? turn : await orRepetition(turn.opened.promise);
-    if ('repeats' in turn || 'repeats' in opened) {
-      yield* this.fromNowOn('repeats' in turn ? turn.repeats : (opened as Repetition).repeats, gone, read);
-      return;
-    }
-    if ('message' in opened) {
-      yield [{ payload: { $case: 'message', value: opened.message } }];
-      return;
+  async *streamed(turn: TurnProgress, gone: AbortSignal, read: ReadLarge): AsyncGenerator<StreamResponse[], void> {
+    const opening = await turn.opened;
+    switch (opening.kind) {
+      case 'message':
+        yield [{ payload: { $case: 'message', value: opening.message } }];
+        return;
+      case 'repeated':
+        yield* this.fromNowOn(opening.taskNo, gone, read);
+        return;
+      case 'refused':
+        throw opening.error;
     }
     // A new task's first event is its Task; a follow-up's answer begins with the task as it was admitted.
-    if (opened.task) yield [{ payload: { $case: 'task', value: opened.task } }];
-    yield* this.events(turn, opened.taskNo, opened.version, gone);
+    if (opening.task) yield [{ payload: { $case: 'task', value: opening.task } }];
+    yield* this.events(turn, opening.taskNo, opening.version, gone);
     if (turn.reply && !gone.aborted) {
-      const end = await turn.ended.promise;
-      if (end.kind === 'message') yield [{ payload: { $case: 'message', value: end.message } }];
+      const outcome = await turn.outcome;
+      if (outcome.kind === 'refused') throw outcome.error;
+      if (outcome.kind === 'message') yield [{ payload: { $case: 'message', value: outcome.message } }];
     }
   }
 
   private async *events(
-    turn: TurnExecution,
+    turn: TurnProgress,
     taskNo: number,
     fromVersion: number,
     gone: AbortSignal,
@@ -104,29 +103,49 @@ export class TurnAnswers {
       last = version;
       if (cursor >= last) stop();
     };
-    void turn.ended.promise
-      .then(async (end) => {
-        // One that waits for authentication keeps its stream open.
-        if (turn.loop?.published === TaskState.TASK_STATE_AUTH_REQUIRED) return;
-        if (end.kind === 'ended') endsAt(end.version);
-        else if (end.kind === 'message') endsAt(turn.loop?.key?.version ?? 0);
-        else {
-          // A lost turn goes on elsewhere, and may end there without an event: then the task waits for its client.
-          const waitsAt = await this.waitsAt(taskNo, over.signal);
-          // Commits that were lost by the database are made up for by the stream, which ends with the state that is left.
-          if (waitsAt !== undefined && waitsAt >= cursor) endsAt(waitsAt);
-        }
-      }, stop)
+    void this.endOf(turn, taskNo, () => cursor, over.signal)
+      .then((version) => {
+        if (version !== undefined) endsAt(version);
+      })
       .catch(stop);
     try {
       yield* this.upToEnd(taskNo, fromVersion, over.signal, ({ version, event }) => {
         cursor = version;
         // A message of the user begins the next turn, of which this one may hear before it hears of its own end.
-        const isOthers = event.kind === 'userMessage' && turn.loop?.published !== TaskState.TASK_STATE_AUTH_REQUIRED;
+        const isOthers = event.kind === 'userMessage' && turn.published !== TaskState.TASK_STATE_AUTH_REQUIRED;
         return isOthers || cursor >= last;
       });
     } finally {
       stop();
+    }
+  }
+
+  /**
+   * The version that is the last of a turn's stream, once the turn is over; undefined where the stream ends by an event.
+   * Throws where the turn was refused.
+   */
+  private async endOf(
+    turn: TurnProgress,
+    taskNo: number,
+    cursor: () => number,
+    over: AbortSignal,
+  ): Promise<number | undefined> {
+    const outcome = await turn.outcome;
+    // One that waits for authentication keeps its stream open.
+    if (turn.published === TaskState.TASK_STATE_AUTH_REQUIRED) return undefined;
+    switch (outcome.kind) {
+      case 'ended':
+        return outcome.version;
+      case 'message':
+        return turn.version;
+      case 'refused':
+        throw outcome.error;
+      default: {
+        // A lost turn goes on elsewhere, and may end there without an event: then the task waits for its client.
+        const waitsAt = await this.waitsAt(taskNo, over);
+        // Commits that were lost by the database are made up for by the stream, which ends with the state that is left.
+        return waitsAt !== undefined && waitsAt >= cursor() ? waitsAt : undefined;
+      }
     }
   }
 
@@ -153,11 +172,11 @@ export class TurnAnswers {
     while (!this.stream.closed.aborted) {
       const stored = await this.look(taskNo);
       if (!stored) {
-        await pause(this.pollIntervalMs);
+        await pause(this.options.pollIntervalMs);
         continue;
       }
       if (isSettled(stored)) return 'task' in stored ? stored.task : stored;
-      const until = AbortSignal.timeout(this.pollIntervalMs);
+      const until = AbortSignal.timeout(this.options.pollIntervalMs);
       for await (const _ of this.stream.follow(taskNo, stored.version, until)) break;
     }
     throw new A2AError('The replica is shutting down; ask another one for the task.');
@@ -175,7 +194,7 @@ export class TurnAnswers {
       } catch (error) {
         if (error instanceof TaskNotFoundError) return undefined;
       }
-      await pause(this.pollIntervalMs);
+      await pause(this.options.pollIntervalMs);
     }
     return undefined;
   }
@@ -185,7 +204,7 @@ export class TurnAnswers {
     try {
       return await this.find(taskNo);
     } catch (error) {
-      if (!isPassing(error)) throw error;
+      if (!(error instanceof StoreUnavailableError)) throw error;
       return undefined;
     }
   }
@@ -213,22 +232,6 @@ export class TurnAnswers {
 }
 
 /** It has ended, or waits for its client. */
-function isSettled(found: FoundTask | LargeTask): boolean {
-  const state = 'task' in found ? found.task.status?.state : found.state;
-  return found.waiting || isTerminal(state ?? 0);
-}
+const isSettled = (found: FoundTask | LargeTask): boolean => found.waiting || isTerminal(foundState(found));
 
 const deleted = (): Error => new TaskNotFoundError('The task was deleted.');
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** A turn that was refused because its message is a repetition: found out at admission, or by its first commit. */
-async function orRepetition<T extends object>(promise: Promise<T>): Promise<T | Repetition> {
-  try {
-    return await promise;
-  } catch (error) {
-    const cause = error instanceof LeaseLostError ? error.cause : error;
-    if (cause instanceof MessageRepeatedError) return { repeats: cause.taskNo };
-    throw error;
-  }
-}

@@ -24,10 +24,13 @@ export interface PushClaimRequest {
   limit: number;
   /** How long they stay claimed, in ms. */
   claimMs: number;
-  /** Only receivers whose last notification was taken (`false`), or not (`true`); all, those first, where it is not given. */
-  retries?: boolean;
-  /** Whether those come first that were never told anything, or those that have been. The others come after them. */
-  newFirst: boolean;
+  /**
+   * Only receivers that have taken their last notification, or only those that have not. Left out: both, those that have
+   * taken it first.
+   */
+  lastNotification?: 'taken' | 'failed';
+  /** Who comes first: receivers that were never told anything, or those that were. The others come after them. */
+  first: 'new' | 'told';
 }
 
 /** Some of a task's receivers. */
@@ -51,6 +54,9 @@ export interface PushProgress {
 /**
  * Push receivers, beside their tasks. The event log is the outbox: a receiver is a cursor on it, and nothing is written
  * for an event. Provide your own under this class as the token (`extraProviders`) to replace it.
+ *
+ * What its errors mean to the library: {@link StoreUnavailableError}: a client is told to try again. A delivery that meets
+ * any error breaks off, and is taken up again at the next poll.
  */
 export abstract class PushConfigStore {
   /**

@@ -11,7 +11,7 @@ import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { PushAnswer, PushClient, PushRequest } from './push-client.js';
 import type { ClaimedPush, PushConfigStore, PushProgress } from './push-config-store.js';
 import { needsTask, pushNotification } from './push-notification.js';
-import type { PushOptions } from './push-options.js';
+import type { PushOptions } from '../options/push.options.js';
 
 const PAGE_EVENTS = 100;
 
@@ -154,11 +154,13 @@ export class PushDispatcher {
     if (limit <= 0) return false;
     const claimedAt = performance.now();
     const [lane] = lanes;
-    const newFirst = (lane.newFirst = !lane.newFirst);
+    lane.newFirst = !lane.newFirst;
     racePoint('push-claim.before');
     const claimed = await this.configs.claim({
-      ...{ limit, claimMs: this.claimMs, newFirst },
-      ...(lanes.length === 1 && { retries: lane === this.retries }),
+      limit,
+      claimMs: this.claimMs,
+      first: lane.newFirst ? 'new' : 'told',
+      ...(lanes.length === 1 && { lastNotification: lane === this.retries ? 'failed' : 'taken' }),
     });
     // Most claims find nothing, and leave nothing.
     if (claimed.length > 0) racePoint('push-claim.after');

@@ -1,4 +1,5 @@
-import { NetworkFormatError, PushTargetGuard } from './push-target.guard.js';
+import { PushTargetGuard } from './push-target.guard.js';
+import { NetworkFormatError } from '../options/networks.js';
 
 const guard = new PushTargetGuard([]);
 

@@ -1,4 +1,5 @@
-import { BlockList, isIP } from 'node:net';
+import { type BlockList, isIP } from 'node:net';
+import { blockList } from '../options/networks.js';
 
 /** What a push may not reach unless it is allowed: this host, private and link-local networks, and what is no host. */
 const REFUSED_IPV4 = [
@@ -26,11 +27,6 @@ const REFUSED_IPV4 = [
  */
 const REFUSED_IPV6 = ['::/3', '2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20', '4000::/2', '8000::/1'];
 
-/** A network of the allow-list that is none. */
-export class NetworkFormatError extends Error {
-  override readonly name = 'NetworkFormatError';
-}
-
 /**
  * Decides where push may go, by the address that is really connected to: a name says nothing, and may lead elsewhere
  * at the next look. What is allowed may be private, and may be spoken to without TLS.
@@ -41,7 +37,7 @@ export class PushTargetGuard {
   private readonly allowed: BlockList;
   private readonly allowsAny: boolean;
 
-  /** @param allow networks such as `10.0.0.0/8`. Throws {@link NetworkFormatError}. */
+  /** @param allow networks such as `10.0.0.0/8`. Throws `NetworkFormatError`. */
   constructor(allow: readonly string[]) {
     this.allowed = blockList(allow);
     this.allowsAny = allow.length > 0;
@@ -85,15 +81,4 @@ function expanded(address: string): string[] {
   const [before, after] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
   if (tail === undefined) return before!;
   return [...before!, ...Array<string>(8 - before!.length - after!.length).fill('0'), ...after!];
-}
-
-function blockList(networks: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const network of networks) {
-    const [, address = '', bits = ''] = /^([^/]+)\/(\d{1,3})$/.exec(network) ?? [];
-    const family = isIP(address);
-    if (family === 0 || Number(bits) > (family === 4 ? 32 : 128)) throw new NetworkFormatError(network);
-    list.addSubnet(address, Number(bits), family === 4 ? 'ipv4' : 'ipv6');
-  }
-  return list;
 }

@@ -1,8 +1,9 @@
 import { Logger } from '@nestjs/common';
 import { detailOf } from '../errors/described.js';
-import type { AbandonedTurnRecovery, Claim, RecoveryOutcome } from './abandoned-turn.recovery.js';
+import type { AbandonedLeases, Claim } from './abandoned-leases.js';
+import type { AbandonedTurnRecovery, RecoveryOutcome } from './abandoned-turn.recovery.js';
 import type { RecoverySlot } from './recovery-slots.js';
-import type { SweeperOptions } from './sweeper-options.js';
+import type { SweeperOptions } from '../options/sweeper.options.js';
 
 /** What one sweep did. */
 export interface SweepResult extends Record<RecoveryOutcome, number> {
@@ -24,8 +25,9 @@ export class AbandonedTaskSweeper {
   private stopped = false;
 
   constructor(
+    private readonly leases: AbandonedLeases,
     private readonly recovery: AbandonedTurnRecovery,
-    private readonly options: SweeperOptions,
+    private readonly options: Pick<SweeperOptions, 'batchSize'>,
   ) {}
 
   /** One sweep: claims and ends whatever has expired. Called while one runs, it joins that one. */
@@ -43,20 +45,27 @@ export class AbandonedTaskSweeper {
 
   /** Monotonic time at which a sweep has something to do for certain. */
   get nextDueAt(): number {
-    return this.recovery.nextDueAt;
+    return this.leases.nextDueAt;
   }
 
-  /** Somebody is told whenever `nextDueAt` may have come nearer. */
+  /** Registers for whenever `nextDueAt` may have come nearer. */
   onDue(listener: () => void): void {
-    this.recovery.onDue(listener);
+    this.leases.onDue(listener);
   }
 
   private async sweep(): Promise<SweepResult> {
     const result: SweepResult = {
-      ...{ claimed: 0, failed: 0, canceled: 0, dropped: 0, lost: 0, errors: 0 },
-      ...{ reExecuted: 0, postponed: 0, left: 0 },
+      claimed: 0,
+      failed: 0,
+      canceled: 0,
+      dropped: 0,
+      lost: 0,
+      errors: 0,
+      reExecuted: 0,
+      postponed: 0,
+      left: 0,
     };
-    this.recovery.sweepBegins();
+    this.leases.sweepBegins();
     const { batchSize } = this.options;
     while (!this.stopped && (await this.sweepBatch(batchSize, [], result)) === batchSize);
     // What is run again takes a slot before it is claimed.
@@ -68,11 +77,11 @@ export class AbandonedTaskSweeper {
   }
 
   private takeSlots(): RecoverySlot[] {
-    return this.stopped ? [] : this.recovery.takeSlots(this.options.batchSize);
+    return this.stopped ? [] : this.leases.takeSlots(this.options.batchSize);
   }
 
   private async sweepBatch(limit: number, slots: RecoverySlot[], result: SweepResult): Promise<number> {
-    const batch = await this.recovery.claim(limit, slots);
+    const batch = await this.leases.claim(limit, slots);
     result.claimed += batch.length;
     await this.recoverAll(batch, result);
     return batch.length;
@@ -84,7 +93,7 @@ export class AbandonedTaskSweeper {
     const worker = async (): Promise<void> => {
       for (let next = left.shift(); next; next = left.shift()) {
         if (this.stopped) {
-          await this.recovery.giveBack(next);
+          await this.leases.giveBack(next);
           continue;
         }
         try {

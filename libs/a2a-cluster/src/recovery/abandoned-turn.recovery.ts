@@ -1,26 +1,27 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
-import { detailOf, messageOf } from '../errors/described.js';
 import type { EffectStore } from '../effects/effect-store.js';
 import { evidenceOf, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
+import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
-import type { Heartbeat, HeldLease, LeaseHolder } from '../leases/heartbeat.js';
-import { type ClaimedLease, type LeaseStore } from '../leases/lease-store.js';
+import type { ClaimedLease } from '../leases/lease-store.js';
+import type { SweeperOptions } from '../options/sweeper.options.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import type { Metadata, TaskEvent } from '../tasks/task-event.js';
 import { copyEvent, copyTask, encodeTask } from '../tasks/task-event.codec.js';
 import { headOf } from '../tasks/task-head.js';
-import { isInterrupted, isTerminal } from '../tasks/task-states.js';
+import { isInterrupted, isTerminal, stateOf } from '../tasks/task-states.js';
 import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
-import { canceled, failed } from '../turns/status-events.js';
+import { AbandonedRecovery } from '../turns/abandoned-recovery.js';
+import { canceled, failed, type TaskIds } from '../turns/status-events.js';
+import type { AbandonedLeases, Claim } from './abandoned-leases.js';
 import { type ReExecution, RequestNotRestoredError } from './re-execution.js';
-import { type AbandonedTurn, askPolicy, type RecoveryDecision, refusalOf } from './recovery-policy.js';
-import { type RecoverySlot, RecoverySlots } from './recovery-slots.js';
-import type { SweeperOptions } from './sweeper-options.js';
+import type { AbandonedTurn, RecoveryDecision } from '../options/recovery-policy.js';
+import { askPolicy, refusalOf } from './recovery-policy.js';
 
 /** Key of the recovery's facts in the metadata of the status message that it writes. */
 export const RECOVERY_METADATA_KEY = 'a2a-cluster/recovery';
@@ -41,117 +42,42 @@ export type RecoveryOutcome =
 
 const MAX_BACKOFF_MS = 60_000;
 
-/** A recovery has nothing to stop: what it writes is fenced, and a cancel asked for meanwhile finds the task ended. */
-const NOBODY_TO_TELL: LeaseHolder = { onLost: () => undefined, onCancelRequested: () => undefined };
-
-/** A lease as it was claimed for recovery: kept alive, and with the right to run its turn where there is one. */
-export interface Claim {
-  claimed: ClaimedLease;
-  held: HeldLease;
-  /** Monotonic time at which the claim was sent. */
-  sentAt: number;
-  slot: RecoverySlot | undefined;
+/** How turns are recovered, and those of which agent. */
+export interface RecoveryOptions extends SweeperOptions {
+  agentId: string;
 }
 
 /**
  * Decides about what a dead replica left, under a lease that was claimed for it. The lease is kept alive meanwhile: if
  * this replica dies too, the next one finds it.
  */
-export class AbandonedTurnRecovery {
+export class AbandonedTurnRecovery extends AbandonedRecovery {
+  override readonly isOn = true;
   private readonly logger = new Logger('A2AClusterRecovery');
-  private readonly slots: RecoverySlots;
-  /** Monotonic times at which turns that were postponed here can be claimed. */
-  private due: number[] = [];
-  /** Whether turns may be waiting for a slot. */
-  private starved = false;
-  private tellDue: () => void = () => undefined;
   private readonly stopping = new AbortController();
 
   constructor(
+    private readonly leases: AbandonedLeases,
+    private readonly reExecution: ReExecution,
     private readonly tasks: VersionedTaskStore,
-    private readonly leases: LeaseStore,
     private readonly effects: EffectStore,
     private readonly stream: TaskEventStream,
-    private readonly heartbeat: Heartbeat,
-    private readonly reExecution: ReExecution,
-    private readonly options: SweeperOptions,
-    private readonly agentId: string,
+    private readonly options: RecoveryOptions,
   ) {
-    this.slots = new RecoverySlots(options.maxConcurrentRecoveries);
-  }
-
-  /** Whether turns may be run again at all: then a lease is claimed only with a slot for it, or to end its turn. */
-  get reExecutes(): boolean {
-    return this.options.policy !== 'fail';
-  }
-
-  /** Monotonic time at which the next turn that was postponed here can be claimed. */
-  get nextDueAt(): number {
-    return this.due.reduce((earliest, at) => Math.min(earliest, at), Infinity);
-  }
-
-  /** Somebody is told whenever `nextDueAt` may have come nearer. */
-  onDue(listener: () => void): void {
-    this.tellDue = listener;
+    super();
   }
 
   /** Claims the expired lease of one task and recovers it. False where somebody else was faster, or no slot is free. */
-  async recoverTask(scope: TaskScope): Promise<boolean> {
-    const slots = this.takeSlots(1);
+  override async recoverTask(scope: TaskScope): Promise<boolean> {
+    const slots = this.leases.takeSlots(1);
     // What a dead replica left of a task that waits is only dropped, which takes no slot.
     const waits = slots.length === 0 && (await this.tasks.find(scope))?.waiting === true;
-    const claims = await this.claim(1, slots, { scope, waits });
+    const claims = await this.leases.claim(1, slots, { scope, waits });
     for (const claim of claims) await this.recover(claim);
     return claims.length > 0;
   }
 
-  /** Slots for claims; none while the replica shuts down. */
-  takeSlots(wanted: number): RecoverySlot[] {
-    if (!this.reExecutes || !this.reExecution.isOpen) return [];
-    const slots = this.slots.take(wanted);
-    this.starved ||= slots.length === 0;
-    return slots;
-  }
-
-  /** Claims expired leases: one for each slot, or without slots only those whose turns are not run again. */
-  async claim(
-    limit: number,
-    slots: RecoverySlot[],
-    { scope, waits = false }: { scope?: TaskScope; waits?: boolean } = {},
-  ): Promise<Claim[]> {
-    const { holderId: holder, times } = this.heartbeat;
-    const sentAt = performance.now();
-    const ending = this.reExecutes && slots.length === 0 && !waits;
-    let claimed: ClaimedLease[] = [];
-    try {
-      racePoint(scope ? 'claim-on-demand.before' : 'sweep-claim.before');
-      claimed = await this.leases.claim({
-        ...{ holder, ttlMs: times.ttlMs, limit: slots.length > 0 ? Math.min(limit, slots.length) : limit },
-        ...(scope && { scope }),
-        ...(ending && { endingAfterAttempts: this.options.maxAttempts }),
-        // What is not run again is claimed without its request, which may be large.
-        withRequest: slots.length > 0,
-      });
-      // Sweeps that find nothing are many, and leave nothing.
-      if (claimed.length > 0) racePoint(scope ? 'claim-on-demand.after' : 'sweep-claim.after');
-    } finally {
-      for (const slot of slots.slice(claimed.length)) slot.release();
-    }
-    // Kept alive from the claim on, however long a turn has to wait for the others of its batch.
-    return claimed.map((lease, at) => {
-      const held = this.heartbeat.hold(lease.generation, sentAt, NOBODY_TO_TELL);
-      return { claimed: lease, held, sentAt, slot: slots[at] };
-    });
-  }
-
-  /** Gives a claimed turn back untouched: this replica shuts down. */
-  async giveBack({ claimed, held, slot }: Claim): Promise<void> {
-    await this.putBack(claimed, 0).catch(() => undefined);
-    held.drop();
-    slot?.release();
-  }
-
-  /** Asks no policy any more: whoever waits for one lets go of the turn. */
+  /** Asks no policy any more: a turn that waits for one is let go of. */
   stop(): void {
     this.stopping.abort();
   }
@@ -164,9 +90,7 @@ export class AbandonedTurnRecovery {
         const { claimed } = claim;
         const stored = claimed.scope && (await this.tasks.find(claimed.scope));
         if (!stored || isSettled(stored, claimed)) {
-          racePoint('recovery-drop.before');
-          await this.leases.release(claimed.generation);
-          racePoint('recovery-drop.after');
+          await this.leases.drop(claimed);
           if (stored) this.stream.changed(stored.taskNo);
           return 'dropped';
         }
@@ -182,7 +106,7 @@ export class AbandonedTurnRecovery {
     } catch (error) {
       if (error instanceof LeaseLostError) return 'lost';
       // It was not run: trouble on the way there uses up no attempt.
-      await this.putBack(claim.claimed, this.options.intervalMs).catch(() => undefined);
+      await this.leases.putBack(claim.claimed, this.options.intervalMs).catch(() => undefined);
       throw error;
     } finally {
       if (!runs) {
@@ -198,13 +122,10 @@ export class AbandonedTurnRecovery {
     const turn = await this.describe(stored, claimed);
     const decision = await this.ask(turn);
     switch (decision.decision) {
-      case 'fail':
-        return this.fail(
-          stored,
-          claimed,
-          turn,
-          decision.message === undefined ? undefined : messageOf(decision.message),
-        );
+      case 'fail': {
+        const message = decision.message === undefined ? whatIsKnown(turn) : messageOf(decision.message);
+        return this.fail(stored, claimed, turn, message);
+      }
       case 'leave':
         return this.putBack(claimed, this.stopping.signal.aborted ? 0 : this.options.intervalMs);
       case 're-execute': {
@@ -218,8 +139,12 @@ export class AbandonedTurnRecovery {
   private async describe({ taskNo, task }: StoredTask, claimed: ClaimedLease): Promise<AbandonedTurn> {
     const { turnId, attempt, lastHolder, lastRenewedAt } = claimed;
     return {
-      ...{ task, agentId: this.agentId, attempts: attempt - 1, maxAttempts: this.options.maxAttempts },
-      ...{ lastHolder, lastHeartbeat: lastRenewedAt },
+      task,
+      agentId: this.options.agentId,
+      attempts: attempt - 1,
+      maxAttempts: this.options.maxAttempts,
+      lastHolder,
+      lastHeartbeat: lastRenewedAt,
       unresolvedEffects: await unresolvedEffects(this.effects, taskNo, turnId),
     };
   }
@@ -229,7 +154,7 @@ export class AbandonedTurnRecovery {
       // What the policy changes of it changes nothing for us.
       const unresolvedEffects = turn.unresolvedEffects.map((effect) => ({ ...effect }));
       const shown = { ...turn, task: copyTask(turn.task), unresolvedEffects };
-      return await askPolicy(this.options.policy, shown, this.heartbeat.times.ttlMs, this.stopping.signal);
+      return await askPolicy(this.options.policy, shown, this.leases.ttlMs, this.stopping.signal);
     } catch (error) {
       this.logger.error(`The recovery policy failed for task ${turn.task.id}, which ends FAILED: ${detailOf(error)}`);
       return { decision: 'fail' };
@@ -242,22 +167,11 @@ export class AbandonedTurnRecovery {
     try {
       const request = this.reExecution.restore(claimed);
       const waitMs = claimed.lastHolder === null ? 0 : this.backoffMs(claimed.attempt);
-      if (waitMs > 0) {
-        racePoint('postpone.before');
-        if (!(await this.leases.handOver(claimed.generation, waitMs))) return 'lost';
-        racePoint('postpone.after');
-        this.isDue(performance.now() + waitMs);
-        return 'postponed';
-      }
+      if (waitMs > 0) return (await this.leases.postpone(claimed, waitMs)) ? 'postponed' : 'lost';
       racePoint('re-execution.before');
       const execution = await this.reExecution.start(claimed, stored, request, { held, sentAt });
       racePoint('re-execution.after');
-      void execution.ended.promise
-        .catch(() => undefined)
-        .finally(() => {
-          slot.release();
-          if (this.starved) this.isDue(performance.now());
-        });
+      void execution.outcome.then(() => this.leases.freeSlot(slot));
       this.logger.log(`Running the turn on task ${stored.task.id} again (attempt ${claimed.attempt}).`);
       return 'reExecuted';
     } catch (error) {
@@ -274,17 +188,14 @@ export class AbandonedTurnRecovery {
   }
 
   private async putBack(claimed: ClaimedLease, afterMs: number): Promise<RecoveryOutcome> {
-    racePoint('put-back.before');
-    const done = await this.leases.putBack(claimed, afterMs);
-    racePoint('put-back.after');
-    return done ? 'left' : 'lost';
+    return (await this.leases.putBack(claimed, afterMs)) ? 'left' : 'lost';
   }
 
   private fail(
     stored: StoredTask,
     claimed: ClaimedLease,
     turn: AbandonedTurn,
-    message = whatIsKnown(turn),
+    message: string,
   ): Promise<RecoveryOutcome> {
     const { lastHolder, attempts } = turn;
     const evidence = evidenceOf(turn.unresolvedEffects);
@@ -296,7 +207,7 @@ export class AbandonedTurnRecovery {
   private async end(
     stored: StoredTask,
     claimed: ClaimedLease,
-    ending: (ids: { taskId: string; contextId: string }) => TaskEvent,
+    ending: (ids: TaskIds) => TaskEvent,
     outcome: RecoveryOutcome,
   ): Promise<RecoveryOutcome> {
     const { taskNo, task } = stored;
@@ -304,24 +215,17 @@ export class AbandonedTurnRecovery {
     const ended = applyEvent(task, event);
     racePoint('recovery-end.before');
     const version = await this.tasks.append({ taskNo, taskId: task.id }, [event], {
-      ...{ expectedVersion: stored.version, generation: claimed.generation, endsTurn: true, commitId: randomUUID() },
-      ...{ texts: [text], snapshot: encodeTask(ended), head: headOf(ended) },
+      expectedVersion: stored.version,
+      generation: claimed.generation,
+      endsTurn: true,
+      commitId: randomUUID(),
+      texts: [text],
+      snapshot: encodeTask(ended),
+      head: headOf(ended),
     });
     racePoint('recovery-end.after');
     this.stream.committed(taskNo, [{ version, event, bytes: text.length }]);
     return outcome;
-  }
-
-  private isDue(at: number): void {
-    this.due.push(at);
-    this.tellDue();
-  }
-
-  /** What was postponed and is due now is looked for by the sweep that begins. */
-  sweepBegins(): void {
-    this.starved = false;
-    const now = performance.now();
-    this.due = this.due.filter((at) => at > now);
   }
 }
 
@@ -333,7 +237,7 @@ const isCancel = ({ cancelRequested, kind }: ClaimedLease): boolean => cancelReq
  * canceled: a cancel that was asked for is not forgotten because the task waits (O51).
  */
 function isSettled({ task, stateVersion }: StoredTask, claimed: ClaimedLease): boolean {
-  const state = task.status?.state ?? 0;
+  const state = stateOf(task);
   if (isTerminal(state)) return true;
   return !isCancel(claimed) && isInterrupted(state) && stateVersion > claimed.admittedVersion;
 }

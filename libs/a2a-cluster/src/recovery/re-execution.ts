@@ -1,21 +1,24 @@
 import { Logger } from '@nestjs/common';
 import { SendMessageRequest, type Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import { isPassing } from '../database/database-errors.js';
-import { Backoff } from '../database/retry.js';
-import { messageOf } from '../errors/described.js';
+import { whileUnavailable } from '../async/while-unavailable.js';
+import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { HeldLease } from '../leases/heartbeat.js';
 import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import { ArtifactRestart, artifactsBefore } from '../tasks/artifact-restart.js';
 import { referenceTasks } from '../tasks/reference-tasks.js';
-import type { RequestLimits } from '../tasks/request-limits.js';
+import type { RequestLimits } from '../options/request.options.js';
 import type { TaskEvent } from '../tasks/task-event.js';
 import type { ScopeResolver } from '../tasks/task-scope.js';
 import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
-import type { ContextCodec } from '../turns/context-codec.js';
+import type { ContextCodec } from '../options/context-codec.js';
+import type { RunningTurns } from '../turns/running-turns.js';
+import { AdmittedBefore } from '../turns/turn-entry.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
+import type { TurnFactory } from '../turns/turn-factory.js';
+import { TurnRequestContext } from '../turns/turn-request-context.js';
 import type { TurnRunner } from '../turns/turn-runner.js';
 
 const PAGE_EVENTS = 500;
@@ -31,23 +34,25 @@ export interface RestoredRequest {
   request: SendMessageRequest;
 }
 
+/** How requests are read from their leases, and how much of the tasks that they refer to. */
+export interface ReExecutionOptions extends Pick<RequestLimits, 'maxReferenceTasks' | 'maxReferenceBytes'> {
+  contextCodec: ContextCodec;
+  scopeOf: ScopeResolver;
+}
+
 /** Runs the request of an abandoned turn again, as the caller who sent it. */
 export class ReExecution {
   private readonly logger = new Logger(ReExecution.name);
+  private readonly turnLogger = new Logger('A2AClusterTurn');
 
   constructor(
+    private readonly turns: TurnFactory,
     private readonly runner: TurnRunner,
+    private readonly running: RunningTurns,
     private readonly tasks: VersionedTaskStore,
     private readonly leases: LeaseStore,
-    private readonly codec: ContextCodec,
-    private readonly scopeOf: ScopeResolver,
-    private readonly limits: Pick<RequestLimits, 'maxReferenceTasks' | 'maxReferenceBytes'>,
+    private readonly options: ReExecutionOptions,
   ) {}
-
-  /** Whether this replica may start turns. */
-  get isOpen(): boolean {
-    return !this.runner.isDraining;
-  }
 
   /** The request, and the caller who sent it. Throws {@link RequestNotRestoredError}. */
   restore(claimed: ClaimedLease): RestoredRequest {
@@ -56,7 +61,8 @@ export class ReExecution {
 
   /**
    * Starts it under the claimed lease. Its run is counted first: a request that kills its process, or whose log does, is
-   * counted each time. Throws {@link LeaseLostError} where the lease is gone.
+   * counted each time. The guards have let its message pass before, and are not asked again. Throws {@link LeaseLostError}
+   * where the lease is gone, and {@link ReplicaDrainingError}.
    */
   async start(
     claimed: ClaimedLease,
@@ -69,30 +75,40 @@ export class ReExecution {
     const { contextId } = stored.task;
     await this.begin(scope.taskId, generation, lease.held);
     const restart = new ArtifactRestart(await this.artifactsBefore(stored, admittedVersion));
-    return this.runner.resume({
-      ...{ scope, contextId, callContext, request, receipt: undefined },
-      ...{ task: admittedVersion > 0 ? stored.task : undefined, again: { turnId, attempt, restart } },
-      referenceTasks: await this.referenceTasks(request, callContext),
-      admitted: { stored, generation, ...lease },
+    const referenceTasks = await this.referenceTasks(request, callContext);
+    this.running.assertOpen();
+    const turn = this.turns.create({
+      kind: 'message',
+      scope,
+      contextId,
+      callContext,
+      request,
+      receipt: undefined,
+      followUp: admittedVersion > 0,
+      again: { turnId, attempt, restart },
     });
+    turn.leaseTransferred(lease.held);
+    const context = new TurnRequestContext(turn, request, callContext, stored.task, referenceTasks);
+    // Nobody waits for its answer.
+    void turn.outcome.then((outcome) => {
+      if (outcome.kind !== 'refused') return;
+      this.turnLogger.error(`The turn on task ${turn.taskId} could not be run again: ${detailOf(outcome.error)}`);
+    });
+    void this.runner.run(turn, context, new AdmittedBefore({ stored, generation, ...lease }));
+    return turn;
   }
 
   /** Repeated while the lease lives: a run that was counted without an answer is not counted again. */
   private async begin(taskId: string, generation: number, held: HeldLease): Promise<void> {
-    const backoff = new Backoff();
     racePoint('run-begin.before');
-    for (;;) {
-      try {
-        if (!(await this.leases.begin(generation))) {
-          throw new LeaseLostError(taskId, 'another replica has claimed or ended it');
-        }
-        racePoint('run-begin.after');
-        return;
-      } catch (error) {
-        if (!isPassing(error) || !(await held.confirm())) throw error;
-        await backoff.pause();
-      }
-    }
+    await whileUnavailable(
+      async () => {
+        if (await this.leases.begin(generation)) return;
+        throw new LeaseLostError(taskId, 'another replica has claimed or ended it');
+      },
+      () => held.confirm(),
+    );
+    racePoint('run-begin.after');
   }
 
   /**
@@ -100,9 +116,9 @@ export class ReExecution {
    * them is left out, since the turn has to be run all the same.
    */
   private referenceTasks({ message }: SendMessageRequest, callContext: ServerCallContext): Promise<Task[] | undefined> {
-    const { maxReferenceTasks, maxReferenceBytes } = this.limits;
+    const { maxReferenceTasks, maxReferenceBytes } = this.options;
     const ids = [...new Set(message?.referenceTaskIds)].slice(0, maxReferenceTasks);
-    return referenceTasks(this.tasks, ids, (id) => this.scopeOf(callContext, id), {
+    return referenceTasks(this.tasks, ids, (id) => this.options.scopeOf(callContext, id), {
       maxBytes: maxReferenceBytes,
       tooLarge: (id) =>
         this.logger.warn(`A turn is run again without task ${id}, to which its message refers: too large.`),
@@ -115,8 +131,8 @@ export class ReExecution {
     let callContext: ServerCallContext;
     let restored;
     try {
-      callContext = this.codec.decode(context);
-      restored = this.scopeOf(callContext, taskId);
+      callContext = this.options.contextCodec.decode(context);
+      restored = this.options.scopeOf(callContext, taskId);
     } catch (error) {
       throw new RequestNotRestoredError(`The caller of its request could not be restored: ${messageOf(error)}`);
     }

@@ -1,39 +1,4 @@
-import type { Task } from '@a2a-js/sdk';
-import type { UnresolvedEffect } from '../effects/unresolved-effects.js';
-
-/** A turn whose replica is gone, as a policy sees it. */
-export interface AbandonedTurn {
-  /** The task as it stands. */
-  task: Task;
-  agentId: string;
-  /** How often it was run so far; one that was handed over by a replica that shut down does not count. */
-  attempts: number;
-  /** After how many it is not run again. */
-  maxAttempts: number;
-  /** The replica that held it last; null for one that was handed over. */
-  lastHolder: string | null;
-  /** Its last renewal of the lease, by the database's clock. */
-  lastHeartbeat: Date;
-  /** What it dispatched to the outside without recording an outcome. */
-  unresolvedEffects: readonly UnresolvedEffect[];
-}
-
-/** What is to become of an abandoned turn. */
-export type RecoveryDecision =
-  /** The task ends FAILED; the message says why. Default: what is known of the replica that is gone. */
-  | { decision: 'fail'; message?: string }
-  /** The request is run again; where that is not permitted any more, the task ends FAILED. */
-  | { decision: 're-execute' }
-  /** Nothing for now: it is asked again at a later sweep. */
-  | { decision: 'leave' };
-
-/**
- * What becomes of turns whose replica died. `fail`: the task ends FAILED. `re-execute`: the request is run again, up to
- * `maxAttempts`. A function decides for each; one that throws, takes longer than the TTL or returns none of the
- * decisions is logged, and the task ends FAILED.
- */
-export type RecoveryPolicy =
-  'fail' | 're-execute' | ((turn: AbandonedTurn) => RecoveryDecision | Promise<RecoveryDecision>);
+import type { AbandonedTurn, RecoveryDecision, RecoveryPolicy } from '../options/recovery-policy.js';
 
 const DECISIONS: unknown[] = ['fail', 're-execute', 'leave'];
 

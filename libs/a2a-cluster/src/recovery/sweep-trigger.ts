@@ -9,7 +9,7 @@ export interface Sweeper {
   stop(): Promise<void>;
   /** Monotonic time at which it has something to do for certain: the next sweep comes no later. */
   readonly nextDueAt?: number;
-  /** Somebody is told whenever that may have come nearer. */
+  /** Registers for whenever that may have come nearer. */
   onDue?(listener: () => void): void;
 }
 

@@ -38,7 +38,7 @@ export class UnleasedTasksLook {
       this.logger.warn(
         `Tasks of agent '${this.agent}' in a running state without a lease: ${count}, the oldest of them ${named.join(', ')}. ` +
           'They were begun with leases: false. A replica without leases may still run them; if none does, nobody ends them ' +
-          'and they stay as they are: cancel them (README, "Turning leases on").',
+          'and they stay as they are: cancel them (docs/operations/migrations.md, "Turning leases on").',
       );
     } catch (error) {
       if (!this.stopped) this.logger.warn(`Tasks without a lease could not be looked for: ${messageOf(error)}`);

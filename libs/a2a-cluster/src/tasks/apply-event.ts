@@ -1,5 +1,5 @@
 import type { Artifact, Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent } from '@a2a-js/sdk';
-import { isTerminal } from './task-states.js';
+import { isTerminal, stateOf } from './task-states.js';
 import type { Metadata, TaskEvent } from './task-event.js';
 
 /** Later chunks are pushed onto the list of parts, which therefore must not be the one that the event holds. */
@@ -19,7 +19,7 @@ export function applyEvent(task: Task | undefined, event: TaskEvent): Task {
     return { ...event.task, artifacts: artifacts.map(ownParts), history: [...history] };
   }
   if (!task) throw new Error(`The event log begins with a ${event.kind}, not with its task.`);
-  if (isTerminal(task.status?.state ?? 0)) return task;
+  if (isTerminal(stateOf(task))) return task;
   switch (event.kind) {
     case 'statusUpdate':
       applyStatus(task, event.statusUpdate, event.fromTask === true);

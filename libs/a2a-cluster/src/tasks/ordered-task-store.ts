@@ -1,9 +1,10 @@
-import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } from '@a2a-js/sdk';
+import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
-import type { HeldLeaseInfo, LeaseRequest, LeaseStore } from '../leases/lease-store.js';
+import type { LeaseRequest } from '../leases/lease-store.js';
+import type { HeldLeaseInfo, SeparateLeaseStore } from '../leases/separate-lease-store.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
-import { isInterrupted, isTerminal } from './task-states.js';
+import { isInterrupted, isTerminal, stateOf } from './task-states.js';
 import {
   type Admission,
   type AdmitOptions,
@@ -11,6 +12,7 @@ import {
   type CancelRequest,
   type CreatedTask,
   type CreateOptions,
+  foundState,
   type FoundTask,
   type LargeTask,
   type MakeRoom,
@@ -24,7 +26,7 @@ import {
 } from './task-store.js';
 
 /**
- * Tasks beside a lease store that does not share their transactions: what one transaction does elsewhere is done here in
+ * Tasks whose leases are kept in another place: what one transaction does elsewhere is done here in
  * an order that leaves no gap. Acquire, then save; save, then release. A crash between the two leaves a lease too many,
  * which runs out and is dropped, never a running task without one.
  *
@@ -34,7 +36,7 @@ import {
 export class OrderedTaskStore extends VersionedTaskStore {
   constructor(
     private readonly tasks: VersionedTaskStore,
-    private readonly leases: LeaseStore,
+    private readonly leases: SeparateLeaseStore,
   ) {
     super();
   }
@@ -82,7 +84,7 @@ export class OrderedTaskStore extends VersionedTaskStore {
     if (held?.expired) return { outcome: 'abandoned' };
     const found = await this.tasks.find(scope);
     if (!found) return { outcome: 'unknown' };
-    if (held && !isTerminal(stateOf(found))) {
+    if (held && !isTerminal(foundState(found))) {
       return { outcome: 'busy', waiting: asksForInput(found, held) };
     }
     const generation = await this.leases.acquire(scope, lease, found.version + 1);
@@ -100,7 +102,7 @@ export class OrderedTaskStore extends VersionedTaskStore {
   ): Promise<CancelRequest> {
     const found = await this.tasks.find(scope);
     if (!found) return { outcome: 'unknown' };
-    if (isTerminal(stateOf(found)) || !lease) return this.tasks.requestCancel(scope, undefined, options);
+    if (isTerminal(foundState(found)) || !lease) return this.tasks.requestCancel(scope, undefined, options);
     const generation = await this.leases.acquire(scope, lease, found.version);
     if (generation !== undefined) {
       const request = await this.tasks.requestCancel(scope, undefined, options);
@@ -125,7 +127,7 @@ export class OrderedTaskStore extends VersionedTaskStore {
       if (found) return found;
     }
     const stored = await this.tasks.forceEnd(scope, end, options);
-    if (held && isTerminal(stored.task.status?.state ?? 0)) await this.leases.release(held.generation);
+    if (held && isTerminal(stateOf(stored.task))) await this.leases.release(held.generation);
     return stored;
   }
 
@@ -133,7 +135,7 @@ export class OrderedTaskStore extends VersionedTaskStore {
     const found = await this.tasks.find(scope);
     if (!found) return undefined;
     const held = await this.leases.find(scope);
-    return { ...found, waiting: isInterrupted(stateOf(found)) && (!held || asksForInput(found, held)) };
+    return { ...found, waiting: isInterrupted(foundState(found)) && (!held || asksForInput(found, held)) };
   }
 
   override findRepeated(scope: TaskScope, receipt: MessageReceipt): Promise<number | undefined> {
@@ -149,7 +151,7 @@ export class OrderedTaskStore extends VersionedTaskStore {
     const found = await this.tasks.findUpTo(which, maxBytes);
     if (!found) return undefined;
     const held = await this.leases.find(found.scope);
-    return { ...found, waiting: isInterrupted(stateOf(found)) && (!held || asksForInput(found, held)) };
+    return { ...found, waiting: isInterrupted(foundState(found)) && (!held || asksForInput(found, held)) };
   }
 
   override readText(taskNo: number): Promise<TaskText | undefined> {
@@ -215,12 +217,9 @@ export class OrderedTaskStore extends VersionedTaskStore {
 
 const keyOf = ({ tenant, owner, taskId }: TaskScope): string => JSON.stringify([tenant, owner, taskId]);
 
-const stateOf = (found: StoredTask | LargeTask): TaskState =>
-  'task' in found ? (found.task.status?.state ?? 0) : found.state;
-
 /** The turn that holds the lease has itself said that the task waits. */
 const asksForInput = (found: StoredTask | LargeTask, { admittedVersion }: HeldLeaseInfo): boolean =>
-  isInterrupted(stateOf(found)) && found.stateVersion > admittedVersion;
+  isInterrupted(foundState(found)) && found.stateVersion > admittedVersion;
 
 /** Certainly nothing was stored: the lease may go. After any other error it stays, and the retry finds it. */
 const isRefusal = (error: unknown): boolean =>

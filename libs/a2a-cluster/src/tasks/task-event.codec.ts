@@ -1,5 +1,5 @@
 import { Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent } from '@a2a-js/sdk';
-import { turnOfTheLoop } from '../database/turn-of-the-loop.js';
+import { turnOfTheLoop } from '../async/turn-of-the-loop.js';
 import type { Metadata, TaskEvent } from './task-event.js';
 
 /** An event as JSON. */

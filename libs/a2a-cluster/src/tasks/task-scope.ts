@@ -1,7 +1,11 @@
 import type { OwnerResolver, ServerCallContext } from '@a2a-js/sdk/server';
-import type { TaskScope } from '../database/task-scope.js';
 
-export type { TaskScope } from '../database/task-scope.js';
+/** Whose task: everything the library stores is scoped by it. */
+export interface TaskScope {
+  tenant: string;
+  owner: string;
+  taskId: string;
+}
 
 /** Whose task a call means. */
 export type ScopeResolver = (context: ServerCallContext, taskId: string) => TaskScope;

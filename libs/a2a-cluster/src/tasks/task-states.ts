@@ -1,5 +1,18 @@
-import { TaskState, taskStateFromJSON, taskStateToJSON } from '@a2a-js/sdk';
-import { INTERRUPTED_STATES, TERMINAL_STATES } from '../database/state-lists.js';
+import { type Task, TaskState, taskStateFromJSON, taskStateToJSON } from '@a2a-js/sdk';
+
+/** In these a task has ended. */
+export const TERMINAL_STATES: readonly TaskState[] = [
+  TaskState.TASK_STATE_COMPLETED,
+  TaskState.TASK_STATE_FAILED,
+  TaskState.TASK_STATE_CANCELED,
+  TaskState.TASK_STATE_REJECTED,
+];
+
+/** In these it waits for its client. */
+export const INTERRUPTED_STATES: readonly TaskState[] = [
+  TaskState.TASK_STATE_INPUT_REQUIRED,
+  TaskState.TASK_STATE_AUTH_REQUIRED,
+];
 
 const TERMINAL: ReadonlySet<TaskState> = new Set(TERMINAL_STATES);
 
@@ -19,4 +32,7 @@ export const endsTurn = (state: TaskState): boolean =>
 export const stateName = (state: TaskState): string => taskStateToJSON(state);
 
 /** The state behind the protocol's name of it. */
-export const stateOf = (name: string): TaskState => taskStateFromJSON(name);
+export const stateNamed = (name: string): TaskState => taskStateFromJSON(name);
+
+/** The state of a task, UNSPECIFIED where it has none. */
+export const stateOf = (task: Task | undefined): TaskState => task?.status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;

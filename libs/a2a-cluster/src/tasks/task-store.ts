@@ -1,12 +1,13 @@
 import type { ListTasksRequest, ListTasksResponse, Message, Task, TaskState } from '@a2a-js/sdk';
 import type { ServerCallContext, TaskStore } from '@a2a-js/sdk/server';
 import type { LeaseRequest } from '../leases/lease-store.js';
-import type { TaskScope } from '../database/task-scope.js';
+import type { TaskScope } from './task-scope.js';
 import type { StoredLength } from './snapshot-pace.js';
 import type { TaskEvent, VersionedTaskEvent } from './task-event.js';
 import { encodeTask } from './task-event.codec.js';
+import { stateOf } from './task-states.js';
 
-export type { TaskScope } from '../database/task-scope.js';
+export type { TaskScope } from './task-scope.js';
 
 /** A task and where its log stands. */
 export interface StoredTask {
@@ -41,6 +42,10 @@ export interface LargeTask extends Omit<FoundTask, 'task' | 'length'> {
   /** How long its JSON is, or at most. */
   bytes: number;
 }
+
+/** The state of a task as a look at it finds it, whole or too large. */
+export const foundState = (found: StoredTask | LargeTask): TaskState =>
+  'task' in found ? stateOf(found.task) : found.state;
 
 /** A task as JSON text. */
 export interface TaskText {
@@ -169,6 +174,13 @@ export type CancelRequest =
  * (`extraProviders`) to replace it. It is also the SDK's `TaskStore`, for code that uses one: `save` is locked by the
  * version that the last `load` in the same call context saw, and throws {@link ConcurrentTaskModificationError} where
  * it is stale. Such a `save` adds and replaces; what it leaves out is kept.
+ *
+ * What its errors mean to the library:
+ * - {@link StoreUnavailableError}: it cannot be done now. The library asks again, for as long as the lease lives.
+ * - {@link LeaseLostError}: somebody else has the lease, or the task has ended or is gone. The turn stops.
+ * - {@link ConcurrentTaskModificationError}: the version has moved. The task is read and the events are stored anew.
+ * - {@link MessageRepeatedError}: the message was accepted before. Its sender gets that task.
+ * - Anything else is a defect: the turn ends FAILED or loses its lease, and the error is logged.
  */
 export abstract class VersionedTaskStore implements TaskStore {
   /** Finds a task with everything it holds. */
@@ -190,7 +202,7 @@ export abstract class VersionedTaskStore implements TaskStore {
     const found = await this.findByNo(taskNo);
     if (!found) return undefined;
     const { version, task } = found;
-    return { version, state: task.status?.state ?? 0, text: encodeTask(task) };
+    return { version, state: stateOf(task), text: encodeTask(task) };
   }
 
   /** The task of a message that was accepted before, within its window. */

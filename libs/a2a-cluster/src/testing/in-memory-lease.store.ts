@@ -1,11 +1,5 @@
-import {
-  type ClaimedLease,
-  type ClaimRequest,
-  type HeldLeaseInfo,
-  type LeaseRequest,
-  LeaseStore,
-  type RenewedLease,
-} from '../leases/lease-store.js';
+import type { ClaimedLease, ClaimRequest, LeaseRequest, RenewedLease } from '../leases/lease-store.js';
+import { type HeldLeaseInfo, SeparateLeaseStore } from '../leases/separate-lease-store.js';
 import type { TaskScope } from '../tasks/task-scope.js';
 
 interface Lease extends LeaseRequest {
@@ -23,13 +17,9 @@ interface Lease extends LeaseRequest {
 }
 
 /** Leases in the memory of this process: for tests. Several apps of one process share them by sharing the instance. */
-export class InMemoryLeaseStore extends LeaseStore {
+export class InMemoryLeaseStore extends SeparateLeaseStore {
   private readonly leases = new Map<string, Lease>();
   private lastGeneration = 0;
-
-  override sharesTransactions(): boolean {
-    return false;
-  }
 
   override acquire(scope: TaskScope, request: LeaseRequest, admittedVersion: number): Promise<number | undefined> {
     const held = this.leases.get(keyOf(scope));

@@ -59,14 +59,15 @@ export class InMemoryPushConfigStore extends PushConfigStore {
     return Promise.resolve();
   }
 
-  override claim({ limit, claimMs, retries, newFirst }: PushClaimRequest): Promise<ClaimedPush[]> {
+  override claim({ limit, claimMs, lastNotification, first }: PushClaimRequest): Promise<ClaimedPush[]> {
     const now = Date.now();
-    const retried = ({ attempts }: Entry): number => Number(retries === undefined && attempts > 0);
-    const later = ({ dueAt }: Entry): number => Number((dueAt === 0) !== newFirst);
+    const lastOf = ({ attempts }: Entry): string => (attempts > 0 ? 'failed' : 'taken');
+    const retried = (entry: Entry): number => Number(lastOf(entry) === 'failed');
+    const later = ({ dueAt }: Entry): number => Number((dueAt === 0) !== (first === 'new'));
     const due = [...this.entries.values()]
       .filter(({ failed, dueAt }) => failed === undefined && dueAt <= now)
       .filter(({ taskNo, deliveredVersion }) => deliveredVersion < this.versionOf(taskNo))
-      .filter(({ attempts }) => retries === undefined || attempts > 0 === retries)
+      .filter((entry) => lastNotification === undefined || lastOf(entry) === lastNotification)
       .sort((a, b) => retried(a) - retried(b) || later(a) - later(b) || a.dueAt - b.dueAt)
       .slice(0, limit);
     for (const entry of due) {

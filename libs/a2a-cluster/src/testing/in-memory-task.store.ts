@@ -8,11 +8,11 @@ import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import { expandTaskEvent } from '../tasks/expand-task-event.js';
-import { decodePageToken, encodePageToken } from '../tasks/page-token.js';
+import { decodePageToken, encodePageToken } from '../postgres/tasks/page-token.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { decodeEvent, encodeEvent } from '../tasks/task-event.codec.js';
 import { type ScopeResolver, scopeResolver, type TaskScope } from '../tasks/task-scope.js';
-import { isInterrupted, isTerminal } from '../tasks/task-states.js';
+import { isInterrupted, isTerminal, stateOf } from '../tasks/task-states.js';
 import {
   type Admission,
   type AdmitOptions,
@@ -107,7 +107,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
       const done = row?.log.findLast((entry) => entry.version > expectedVersion && entry.commitId === commitId);
       if (done) return done.version;
       if (!row) throw new LeaseLostError(taskId, 'the task was deleted');
-      if (isTerminal(stateOf(row))) throw new LeaseLostError(taskId, 'the task has ended');
+      if (isTerminal(stateOfRow(row))) throw new LeaseLostError(taskId, 'the task has ended');
       if (row.log.length !== expectedVersion) throw new ConcurrentTaskModificationError(taskId, expectedVersion);
       return this.write(row, events, commitId);
     });
@@ -127,7 +127,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
       }
       const first = receipt && this.repeated(scope, receipt);
       if (first !== undefined) return { outcome: 'repeated', taskNo: first };
-      const state = stateOf(row);
+      const state = stateOfRow(row);
       if (isTerminal(state)) return { outcome: 'terminal', state };
       const { contextId } = row;
       if (message.contextId && message.contextId !== contextId) return { outcome: 'otherContext', contextId };
@@ -143,7 +143,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
   override requestCancel(scope: TaskScope): Promise<CancelRequest> {
     const stored = found(this.row(scope));
     if (!stored) return Promise.resolve({ outcome: 'unknown' });
-    const outcome = isTerminal(stored.task.status?.state ?? 0) ? 'terminal' : 'admitted';
+    const outcome = isTerminal(stateOf(stored.task)) ? 'terminal' : 'admitted';
     return Promise.resolve({ outcome, stored, generation: undefined });
   }
 
@@ -156,7 +156,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
       const row = this.row(scope);
       if (!row) throw new LeaseLostError(scope.taskId, 'the task was deleted');
       const moved = idleSince !== undefined && row.stateVersion !== idleSince;
-      if (!isTerminal(stateOf(row)) && !moved) this.write(row, [end(found(row)!.task)], randomUUID());
+      if (!isTerminal(stateOfRow(row)) && !moved) this.write(row, [end(found(row)!.task)], randomUUID());
       return found(row)!;
     });
   }
@@ -168,7 +168,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
   ): ReturnType<VersionedTaskStore['overdue']> {
     const before = Date.now() - waitingForMs;
     const late = this.rows.filter(
-      (row) => row.taskNo > afterTaskNo && isInterrupted(stateOf(row)) && Math.floor(row.stateSince) <= before,
+      (row) => row.taskNo > afterTaskNo && isInterrupted(stateOfRow(row)) && Math.floor(row.stateSince) <= before,
     );
     return Promise.resolve(late.slice(0, limit));
   }
@@ -176,7 +176,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
   /** All that run and are old enough: of leases it knows nothing. */
   override withoutLease(unchangedForMs: number, limit: number): Promise<TaskScope[]> {
     const before = Date.now() - unchangedForMs;
-    const running = this.rows.filter((row) => !isInterrupted(stateOf(row)) && !isTerminal(stateOf(row)));
+    const running = this.rows.filter((row) => !isInterrupted(stateOfRow(row)) && !isTerminal(stateOfRow(row)));
     const old = running.filter(({ log }) => (log.at(-1)?.at ?? 0) <= before);
     old.sort((one, other) => one.stateSince - other.stateSince);
     return Promise.resolve(old.slice(0, limit).map(({ scope }) => scope));
@@ -211,7 +211,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
   override positions(taskNos: readonly number[]): Promise<Map<number, TaskPosition>> {
     const asked = this.rows.filter(({ taskNo }) => taskNos.includes(taskNo));
     return Promise.resolve(
-      new Map(asked.map((row) => [row.taskNo, { version: row.log.length, ended: isTerminal(stateOf(row)) }])),
+      new Map(asked.map((row) => [row.taskNo, { version: row.log.length, ended: isTerminal(stateOfRow(row)) }])),
     );
   }
 
@@ -246,7 +246,7 @@ export class InMemoryTaskStore extends VersionedTaskStore {
       const matching = this.rows
         .filter(({ scope }) => scope.tenant === tenant && scope.owner === owner)
         .filter((row) => !params.contextId || row.contextId === params.contextId)
-        .filter((row) => !params.status || stateOf(row) === params.status)
+        .filter((row) => !params.status || stateOfRow(row) === params.status)
         .filter((row) => row.stateSince > after)
         .sort((one, other) => other.stateSince - one.stateSince || other.taskNo - one.taskNo);
       const cursor = params.pageToken ? decodePageToken(params.pageToken) : undefined;
@@ -315,12 +315,12 @@ const receiptKey = ({ tenant, owner }: TaskScope, { messageId, fingerprint }: Me
 const fold = ({ log }: Row): Task =>
   log.reduce<Task | undefined>((task, { text }) => applyEvent(task, decodeEvent(text)), undefined)!;
 
-const stateOf = (row: Row) => fold(row).status?.state ?? 0;
+const stateOfRow = (row: Row) => stateOf(fold(row));
 
 function found(row: Row | undefined): FoundTask | undefined {
   if (!row) return undefined;
   const { taskNo, scope, stateVersion, log } = row;
-  return { taskNo, scope, stateVersion, version: log.length, task: fold(row), waiting: isInterrupted(stateOf(row)) };
+  return { taskNo, scope, stateVersion, version: log.length, task: fold(row), waiting: isInterrupted(stateOfRow(row)) };
 }
 
 const cursorOf = ({ stateSince, taskNo }: Row) => ({

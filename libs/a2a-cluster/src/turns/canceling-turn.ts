@@ -1,21 +1,19 @@
 import type { EffectTurn } from '../effects/effect-store.js';
-import type { FencedTransactions, TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
-import type { EffectCall, EffectContract, EffectHost, TurnEffects } from '../effects/turn-effects.js';
+import type { EffectCall, EffectContract, EffectHost } from '../effects/turn-effects.js';
+import type { TransactionOptions, TransactionWork } from '../effects/turn-transactions.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TaskCanceledError } from '../errors/task-canceled.error.js';
 import type { TurnAbortedError } from '../errors/turn-aborted.error.js';
-import { noTransactions, Turn } from './turn.js';
+import { Turn } from './turn.js';
+import type { TurnCalls } from './turn-calls.js';
 
 /** What the turn that is canceled gives to the cleaning up. */
 export interface CanceledTurn extends Turn {
   readonly turnId: string;
   readonly deadline: number;
+  readonly retryMs: number;
   isHeld(): boolean;
   confirmLease(): Promise<boolean>;
-  readonly retryMs: number;
-  beginFor(host: Pick<EffectHost, 'signal' | 'assertHeld'>): Promise<EffectTurn>;
-  flushFor(host: { readonly signal: AbortSignal }): Promise<void>;
-  handedOut<T>(call: string, promise: Promise<T>): Promise<T>;
 }
 
 /**
@@ -27,8 +25,7 @@ export class CancelingTurn extends Turn implements EffectHost {
 
   constructor(
     private readonly turn: CanceledTurn,
-    private readonly effects: TurnEffects,
-    private readonly transactions: FencedTransactions | undefined,
+    private readonly calls: TurnCalls,
   ) {
     super();
   }
@@ -57,6 +54,10 @@ export class CancelingTurn extends Turn implements EffectHost {
     return this.turn.deadline;
   }
 
+  get retryMs(): number {
+    return this.turn.retryMs;
+  }
+
   get signal(): AbortSignal {
     return this.stopping.signal;
   }
@@ -71,12 +72,8 @@ export class CancelingTurn extends Turn implements EffectHost {
     return this.turn.confirmLease();
   }
 
-  get retryMs(): number {
-    return this.turn.retryMs;
-  }
-
   override flush(): Promise<void> {
-    return this.turn.handedOut('flush()', this.turn.flushFor(this));
+    return this.calls.flush(this);
   }
 
   override idempotencyKey(name: string): string {
@@ -84,16 +81,15 @@ export class CancelingTurn extends Turn implements EffectHost {
   }
 
   override effect<T>(key: string, contract: EffectContract<T>, run: (call: EffectCall) => Promise<T> | T): Promise<T> {
-    return this.turn.handedOut(`effect('${String(key)}')`, this.effects.effect(this, key, contract, run));
+    return this.calls.effect(this, key, contract, run);
   }
 
   override transaction<T>(work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
-    const done = this.transactions?.run(this, work, options) ?? Promise.reject<T>(noTransactions(this.taskId));
-    return this.turn.handedOut('transaction()', done);
+    return this.calls.transaction(this, work, options);
   }
 
   begin(): Promise<EffectTurn> {
-    return this.turn.beginFor(this);
+    return this.calls.begin(this);
   }
 
   canceled(): never {

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { type Task, TaskState } from '@a2a-js/sdk';
-import { isPassing } from '../database/database-errors.js';
-import { Backoff } from '../database/retry.js';
+import { type Task, TaskState, type TaskStatus } from '@a2a-js/sdk';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
+import { Backoff } from '../async/backoff.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { MessageRepeatedError } from '../errors/message-repeated.error.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
@@ -12,10 +13,10 @@ import { SnapshotPace } from '../tasks/snapshot-pace.js';
 import { stateSetBy, type TaskEvent, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { copyEvent, encodeTask } from '../tasks/task-event.codec.js';
 import { changesHead, headOf } from '../tasks/task-head.js';
-import { endsTurn, isTerminal } from '../tasks/task-states.js';
+import { endsTurn, isTerminal, stateOf } from '../tasks/task-states.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
-import type { Committed, CommitTarget, LeaseView } from './commit-target.js';
-import { Deferred } from './deferred.js';
+import type { CommittingTurn, CommitTarget } from './commit-target.js';
+import { Deferred } from '../async/deferred.js';
 import { GATHERED_BYTES, Gathering } from './gathering.js';
 import { RecentEvents } from './recent-events.js';
 
@@ -34,8 +35,10 @@ interface TaskTexts {
 const endsOtherwise = (state: TaskState | undefined): boolean =>
   state !== undefined && isTerminal(state) && state !== TaskState.TASK_STATE_CANCELED;
 
-const submitted = () => ({
-  ...{ state: TaskState.TASK_STATE_SUBMITTED, message: undefined, timestamp: new Date().toISOString() },
+const submitted = (): TaskStatus => ({
+  state: TaskState.TASK_STATE_SUBMITTED,
+  message: undefined,
+  timestamp: new Date().toISOString(),
 });
 
 /**
@@ -61,15 +64,10 @@ export class CommitLoop {
   private readonly recent = new RecentEvents();
   private readonly snapshots: SnapshotPace;
 
-  /** Bytes of events that wait to be stored. */
-  queuedBytes = 0;
-  /** The last state that this turn itself published. */
-  published: TaskState | undefined;
-  /** Set while the task is being canceled: then CANCELED ends the turn, and nothing else does. */
-  canceling = false;
+  private bytes = 0;
+  private lastPublished: TaskState | undefined;
+  private canceling: boolean;
 
-  /** Resolves with the first commit, rejects if there never is one. */
-  readonly first = new Deferred<Committed>();
   /** Resolves once an event that ends the turn is queued. */
   readonly sealed = new Deferred<void>();
 
@@ -77,9 +75,9 @@ export class CommitLoop {
     private readonly target: CommitTarget,
     private readonly tasks: VersionedTaskStore,
     private readonly stream: TaskEventStream,
-    private readonly lease: LeaseView,
-    private readonly onCommitted: (committed: Committed) => void,
+    private readonly turn: CommittingTurn,
   ) {
+    this.canceling = target.canceling;
     this.snapshots = new SnapshotPace(target.admitted?.stored.length);
     if (!target.admitted) return;
     const { stored, generation } = target.admitted;
@@ -87,6 +85,21 @@ export class CommitLoop {
     this.taskNo = stored.taskNo;
     this.version = stored.version;
     this.generation = generation;
+  }
+
+  /** Bytes of events that wait to be stored. */
+  get queuedBytes(): number {
+    return this.bytes;
+  }
+
+  /** The last state that this turn itself published. */
+  get published(): TaskState | undefined {
+    return this.lastPublished;
+  }
+
+  /** The task is being canceled: CANCELED ends the turn, and nothing else does. */
+  get isCanceling(): boolean {
+    return this.canceling;
   }
 
   /** No more events: one that ends the turn is queued or stored, the turn is concluded, or the lease is lost. */
@@ -123,10 +136,10 @@ export class CommitLoop {
       this.task = applyEvent(this.task, queued.event);
       this.queue.push(queued);
       this.added += 1;
-      this.queuedBytes += queued.text.length;
+      this.bytes += queued.text.length;
       const state = stateSetBy(queued.event);
       if (state === undefined) continue;
-      this.published = state;
+      this.lastPublished = state;
       this.gathering.hurry();
       if (isTerminal(state) || (endsTurn(state) && !this.canceling)) {
         this.endQueued = true;
@@ -134,7 +147,7 @@ export class CommitLoop {
         break;
       }
     }
-    if (this.queuedBytes > GATHERED_BYTES) this.gathering.hurry();
+    if (this.bytes > GATHERED_BYTES) this.gathering.hurry();
     if (this.queue.length > 0 && !this.isPumping) void this.pump();
     return true;
   }
@@ -145,6 +158,11 @@ export class CommitLoop {
     const { scope, contextId } = this.target;
     const task = { id: scope.taskId, contextId, status: submitted(), artifacts: [], history: [], metadata: undefined };
     this.add({ kind: 'task', task });
+  }
+
+  /** The task is to be canceled: from here on CANCELED ends the turn, and nothing else does. */
+  cancel(): void {
+    this.canceling = true;
   }
 
   /** Takes no more events; what is queued is still stored. */
@@ -158,12 +176,11 @@ export class CommitLoop {
     if (this.refusal) return;
     this.refusal = refusal;
     this.queue = [];
-    this.queuedBytes = 0;
-    this.first.reject(refusal);
+    this.bytes = 0;
     this.sealed.resolve();
     this.gathering.hurry();
     this.stepped();
-    this.lease.refused(refusal);
+    this.turn.eventsRefused(refusal);
   }
 
   /** What is queued is not to wait for more. */
@@ -193,8 +210,12 @@ export class CommitLoop {
     }
     if (this.task) return [event];
     const task: Task = {
-      ...{ id: scope.taskId, contextId, status: submitted(), artifacts: [], metadata: undefined },
+      id: scope.taskId,
+      contextId,
+      status: submitted(),
+      artifacts: [],
       history: userMessage ? [userMessage] : [],
+      metadata: undefined,
     };
     return [{ kind: 'task', task }, event];
   }
@@ -213,6 +234,7 @@ export class CommitLoop {
       try {
         await this.commit(batch);
       } catch (error) {
+        if (error instanceof MessageRepeatedError) this.turn.messageRepeated(error.taskNo);
         this.refuse(
           error instanceof LeaseLostError
             ? error
@@ -236,15 +258,15 @@ export class CommitLoop {
     const before = await this.store(batch, ends, { snapshot, head });
     this.recent.stored(before, batch);
     const taskNo = this.taskNo!;
-    this.queuedBytes -= bytes;
+    this.bytes -= bytes;
     const stored = batch.map(({ event, text }, at): VersionedTaskEvent => ({
-      ...{ version: before + at + 1, event, bytes: text.length },
+      version: before + at + 1,
+      event,
+      bytes: text.length,
     }));
     this.stream.committed(taskNo, stored);
     const state = events.map(stateSetBy).findLast((set) => set !== undefined);
-    const committed: Committed = { taskNo, version: this.version, state, ended: ends ? this.task : undefined };
-    this.first.resolve(committed);
-    this.onCommitted(committed);
+    this.turn.committed({ taskNo, version: this.version, state, ended: ends ? this.task : undefined });
     this.stored += length; // what was stored again with it was counted before
     this.stepped();
   }
@@ -269,7 +291,7 @@ export class CommitLoop {
         return await this.tryStore(batch, { commitId, ends, texts, timeoutMs });
       } catch (error) {
         if (error instanceof ConcurrentTaskModificationError && this.taskNo !== undefined) stale = true;
-        else if (isPassing(error)) await backoff.pause();
+        else if (error instanceof StoreUnavailableError) await backoff.pause();
         else throw error;
         trouble = error;
       }
@@ -282,14 +304,14 @@ export class CommitLoop {
    */
   private async leftMs(begunAt: number, trouble: unknown): Promise<number> {
     this.firstTriedAt ??= begunAt;
-    const left = (): number => this.lease.deadline(this.firstTriedAt!) - performance.now();
-    if (left() <= 0) await this.lease.confirm();
+    const left = (): number => this.turn.deadline(this.firstTriedAt!) - performance.now();
+    if (left() <= 0) await this.turn.confirmLease();
     if (this.refusal) throw this.refusal;
     const leftMs = left();
     if (leftMs <= 0) throw this.lost('its events could not be stored before it ran out', trouble);
-    const isTriedOut = performance.now() - begunAt >= this.lease.retryMs;
+    const isTriedOut = performance.now() - begunAt >= this.turn.retryMs;
     if (trouble !== undefined && isTriedOut) {
-      throw this.lost(`its events could not be stored for ${this.lease.retryMs} ms`, trouble);
+      throw this.lost(`its events could not be stored for ${this.turn.retryMs} ms`, trouble);
     }
     return leftMs;
   }
@@ -303,7 +325,8 @@ export class CommitLoop {
     const { scope, contextId, lease, receipt, push } = this.target;
     const events = batch.map(({ event }) => event);
     const given = {
-      ...{ commitId, texts: batch.map(({ text }) => text) },
+      commitId,
+      texts: batch.map(({ text }) => text),
       ...(Number.isFinite(attempt.timeoutMs) && { timeoutMs: Math.ceil(attempt.timeoutMs) }),
     };
     if (this.taskNo === undefined) {
@@ -323,13 +346,17 @@ export class CommitLoop {
       this.generation = made.generation;
       // From the first try: that may have been the one that made it, with only its answer lost.
       // A turn that was given up meanwhile keeps nothing alive: the lease runs out, and what it is for is recovered.
-      if (made.generation !== undefined && !this.refusal) this.lease.acquired(made.generation, this.firstTriedAt ?? 0);
+      if (made.generation !== undefined && !this.refusal) {
+        this.turn.leaseAcquired(made.generation, this.firstTriedAt ?? 0);
+      }
       return 0;
     }
     const before = this.version;
     racePoint(ends ? 'ending-commit.before' : 'commit.before');
     this.version = await this.tasks.append({ taskNo: this.taskNo, taskId: scope.taskId }, events, {
-      ...{ ...given, expectedVersion: before, endsTurn: ends },
+      ...given,
+      expectedVersion: before,
+      endsTurn: ends,
       ...(this.generation !== undefined && { generation: this.generation }),
       ...(snapshot !== undefined && { snapshot }),
       ...(head !== undefined && { head }),
@@ -345,7 +372,7 @@ export class CommitLoop {
   private async reload(batch: Queued[], before: TaskTexts): Promise<TaskTexts> {
     const stored = await this.tasks.find(this.target.scope);
     if (!stored) throw this.lost('the task was deleted');
-    if (isTerminal(stored.task.status?.state ?? 0)) throw this.lost('the task has ended');
+    if (isTerminal(stateOf(stored.task))) throw this.lost('the task has ended');
     if (stored.version < this.version) batch.unshift(...this.recent.lost(stored, this.version));
     this.version = stored.version;
     this.task = batch.reduce<Task>((task, { event }) => applyEvent(task, event), stored.task);

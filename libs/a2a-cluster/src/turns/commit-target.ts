@@ -11,7 +11,7 @@ export interface CommitTarget {
   userMessage: Message | undefined;
   /** The lease that the first commit of a new task brings with it. */
   lease: LeaseRequest | undefined;
-  /** By what a repetition of the message of a new task is recognised. */
+  /** A repetition of the message of a new task is recognised by it. */
   receipt: MessageReceipt | undefined;
   /** A push receiver that came with the message of a new task. */
   push?: PushReceiver | undefined;
@@ -19,20 +19,26 @@ export interface CommitTarget {
   admitted?: { stored: StoredTask; generation: number | undefined };
   /** A turn that is run again begins its artifacts anew. */
   restart?: ArtifactRestart | undefined;
+  /** The turn cancels its task: only CANCELED ends it. */
+  canceling: boolean;
 }
 
-/** What the commit loop asks of the lease, and tells of it. */
-export interface LeaseView {
+/** The turn of a commit loop: what the loop asks it, and what the loop tells it. */
+export interface CommittingTurn {
+  /** For how long one batch of events is tried again, in ms. A batch that finds no way in for so long is given up. */
+  readonly retryMs: number;
   /** Monotonic time until which a write may be tried; for a new task, given when its first commit was first tried. */
   deadline(firstTriedAt: number): number;
   /** Finds out whether the lease is held where its deadline has passed: this process may have stood still. */
-  confirm(): Promise<unknown>;
-  /** For how long one batch of events is tried again, in ms: what cannot be stored for so long is not stored at all. */
-  readonly retryMs: number;
+  confirmLease(): Promise<unknown>;
   /** The first commit of a new task has brought its lease. */
-  acquired(generation: number, sentAt: number): void;
-  /** The turn's events are refused from here on. */
-  refused(refusal: LeaseLostError): void;
+  leaseAcquired(generation: number, sentAt: number): void;
+  /** Events are stored. */
+  committed(committed: Committed): void;
+  /** The first commit found that the message was accepted before, for this task. The loop refuses all events then. */
+  messageRepeated(taskNo: number): void;
+  /** The loop refuses all events from here on. */
+  eventsRefused(refusal: LeaseLostError): void;
 }
 
 /** What a commit has made durable. */

@@ -1,6 +1,5 @@
 import { EventEmitter } from 'node:events';
 import { Logger } from '@nestjs/common';
-import type { Message } from '@a2a-js/sdk';
 import { InvalidAgentResponseError } from '@a2a-js/sdk/errors';
 import { type AgentExecutionEvent, type ExecutionEventBus, type ExecutionEventName } from '@a2a-js/sdk/server';
 import { TurnOverflowError } from '../errors/turn-overflow.error.js';
@@ -21,25 +20,26 @@ export class FencedEventBus implements ExecutionEventBus {
   private warned = false;
 
   constructor(
-    readonly execution: TurnExecution,
+    readonly turn: TurnExecution,
     private readonly maxQueuedBytes: number,
   ) {}
 
   /** Throws where the event is for another task, or where too many wait to be stored. */
   publish(event: AgentExecutionEvent): void {
-    const { execution } = this;
-    const { loop } = execution;
-    if (!loop || execution.reply || this.finishedByExecutor || execution.defect) return this.drop(event);
+    const { turn } = this;
+    const { loop } = turn;
+    if (!loop || turn.reply || this.finishedByExecutor || turn.defect) return this.drop(event);
     this.refuseForeign(event);
     // One whose deadline has passed waits in the queue until it is known who has the lease.
-    execution.checkDeadline();
+    turn.checkDeadline();
     if (loop.isSealed) return this.drop(event);
-    if (event.kind === 'message') this.reply(event.data);
-    else if (!loop.add(toTaskEvent(event, execution))) return this.drop(event);
+    if (event.kind === 'message') turn.answeredWith(copyMessage(event.data));
+    else if (!loop.add(toTaskEvent(event, turn))) return this.drop(event);
     if (loop.queuedBytes > this.maxQueuedBytes / 2) loop.hurry();
     if (loop.queuedBytes > this.maxQueuedBytes) {
-      execution.defect = new TurnOverflowError(execution.taskId, loop.queuedBytes, this.maxQueuedBytes);
-      throw execution.defect;
+      const overflow = new TurnOverflowError(turn.taskId, loop.queuedBytes, this.maxQueuedBytes);
+      turn.publishingFailed(overflow);
+      throw overflow;
     }
     this.emitter.emit('event', event);
   }
@@ -69,23 +69,18 @@ export class FencedEventBus implements ExecutionEventBus {
     return this;
   }
 
-  private reply(message: Message): void {
-    this.execution.reply = copyMessage(message);
-    this.execution.replied.resolve();
-  }
-
   private refuseForeign(event: AgentExecutionEvent): void {
     if (event.kind === 'message') return;
     const named = event.kind === 'task' ? event.data.id : event.data.taskId;
-    if (!named || named === this.execution.taskId) return;
-    const { taskId } = this.execution;
+    const { taskId } = this.turn;
+    if (!named || named === taskId) return;
     throw new InvalidAgentResponseError(`The executor published a ${event.kind} for ${named} in a turn on ${taskId}.`);
   }
 
   private drop(event: AgentExecutionEvent): void {
     if (this.warned) return;
     this.warned = true;
-    const { signal, taskId } = this.execution;
+    const { signal, taskId } = this.turn;
     const why = signal.aborted ? (signal.reason as Error).message : 'the turn has ended';
     this.logger.warn(`Dropped a ${event.kind} for task ${taskId}, and whatever follows it: ${why}`);
   }

@@ -1,8 +1,9 @@
 import type { Heartbeat } from '../leases/heartbeat.js';
 import type { LeaseStore } from '../leases/lease-store.js';
+import { SeparateLeaseStore } from '../leases/separate-lease-store.js';
 import type { Poller } from '../streams/poller.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
-import { isTerminal } from '../tasks/task-states.js';
+import { isTerminal, stateOf } from '../tasks/task-states.js';
 import type { TaskPosition, VersionedTaskStore } from '../tasks/task-store.js';
 import type { RunningTurns } from './running-turns.js';
 import type { TurnExecution } from './turn-execution.js';
@@ -23,7 +24,7 @@ export class LeaseWatch {
     stream: TaskEventStream,
     poller: Poller,
   ) {
-    this.leasesKnowTasks = heartbeat !== undefined && leases.sharesTransactions(tasks);
+    this.leasesKnowTasks = heartbeat !== undefined && !(leases instanceof SeparateLeaseStore);
     stream.onWakeup((taskNos) => {
       const woken = taskNos && new Set(taskNos);
       const concerned = [...running].filter(({ loop }) => !woken || (loop?.key && woken.has(loop.key.taskNo)));
@@ -71,6 +72,6 @@ export class LeaseWatch {
     if (position.ended !== undefined) return position.ended;
     if (position.version === known) return false;
     const stored = await this.tasks.findByNo(taskNo);
-    return isTerminal(stored?.task.status?.state ?? 0);
+    return isTerminal(stateOf(stored?.task));
   }
 }

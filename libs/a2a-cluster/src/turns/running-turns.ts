@@ -1,3 +1,4 @@
+import { within } from '../async/late-timer.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TurnExecution } from './turn-execution.js';
 
@@ -20,12 +21,12 @@ export class RunningTurns {
     if (this.draining) throw new ReplicaDrainingError();
   }
 
-  add(execution: TurnExecution): void {
-    this.running.add(execution);
+  add(turn: TurnExecution): void {
+    this.running.add(turn);
   }
 
-  delete(execution: TurnExecution): void {
-    this.running.delete(execution);
+  delete(turn: TurnExecution): void {
+    this.running.delete(turn);
     if (this.running.size > 0) return;
     for (const resolve of this.waiting) resolve();
     this.waiting.clear();
@@ -43,12 +44,7 @@ export class RunningTurns {
   /** Waits until none runs, or until `timeoutMs` have passed. True if none runs. */
   async idle(timeoutMs: number): Promise<boolean> {
     if (this.running.size === 0) return true;
-    let timer: NodeJS.Timeout | undefined;
-    await new Promise<void>((resolve) => {
-      this.waiting.add(resolve);
-      timer = setTimeout(resolve, timeoutMs);
-    });
-    clearTimeout(timer);
+    await within(timeoutMs, new Promise<void>((resolve) => this.waiting.add(resolve)));
     return this.running.size === 0;
   }
 }

@@ -1,8 +1,8 @@
 import { Logger } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
 import { causeOf, detailOf, messageOf } from '../errors/described.js';
-import { isPassing } from '../database/database-errors.js';
-import { Backoff } from '../database/retry.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
+import { whileUnavailable } from '../async/while-unavailable.js';
 import type { EffectStore } from '../effects/effect-store.js';
 import { evidenceOf, type UnresolvedEffect, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
@@ -10,13 +10,20 @@ import { TurnAbortedError } from '../errors/turn-aborted.error.js';
 import type { LeaseStore } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
-import { isInterrupted } from '../tasks/task-states.js';
+import { isInterrupted, stateOf } from '../tasks/task-states.js';
 import { canceled, failed, statusEvent, statusWithMessage } from './status-events.js';
+import type { CommitLoop } from './commit-loop.js';
 import type { TurnExecution } from './turn-execution.js';
-import type { TurnOptions } from './turn-options.js';
+import type { TurnOptions } from '../options/turn.options.js';
 
 /** How the executor came back. */
-export type ExecutionOutcome = { kind: 'returned' } | { kind: 'threw'; error: unknown };
+export type ExecutorEnding = { kind: 'returned' } | { kind: 'threw'; error: unknown };
+
+/** How turns are brought to their end. */
+export interface ConclusionOptions extends Pick<TurnOptions, 'unfinishedTurn' | 'cancelTimeoutMs'> {
+  /** Whether a turn that a shutdown stops goes on at another replica, instead of ending FAILED. */
+  handsOver: boolean;
+}
 
 /**
  * Ends a turn whichever way its executor came back, or did not: the task reaches a state it may stay in, what was
@@ -27,122 +34,112 @@ export class TurnConclusion {
 
   constructor(
     private readonly stream: TaskEventStream,
-    private readonly leases: LeaseStore | undefined,
+    private readonly leases: LeaseStore,
     private readonly effects: EffectStore,
-    private readonly options: TurnOptions,
-    /** Whether a turn that a shutdown stops goes on at another replica, instead of ending FAILED. */
-    private readonly handsOver: boolean,
+    private readonly options: ConclusionOptions,
   ) {}
 
-  async conclude(execution: TurnExecution, outcome: ExecutionOutcome): Promise<void> {
-    const loop = execution.loop!;
-    clearTimeout(execution.timer);
+  /** Never rejects: what goes wrong makes another replica decide how the task ends. */
+  async conclude(turn: TurnExecution, ending: ExecutorEnding): Promise<void> {
+    turn.concludes();
+    const loop = turn.loop!;
     try {
-      if (isShutdown(execution)) await execution.lastLook;
+      if (isShutdown(turn)) await turn.lastLook;
       // An executor that stood still past its deadline may come back before any timer tells.
-      await execution.confirmLease();
-      const handsOver = this.isToBeHandedOver(execution);
+      await turn.confirmLease();
+      const handsOver = this.isToBeHandedOver(turn, loop);
       // Whoever goes on with it would not know how the calls under way came out.
-      if (handsOver) await execution.closeEffects(this.effectsMs);
+      if (handsOver) await turn.closeEffects(this.effectsMs);
       // What nobody knows of cannot be handed over: a new task begins with it.
       if (handsOver) loop.begin();
-      else await this.finish(execution, outcome);
+      else await this.finish(turn, loop, ending);
       loop.close();
       await loop.drained();
       if (loop.isEnding) return;
-      await (handsOver ? this.handOver(execution) : this.letGo(execution));
+      await (handsOver ? this.handOver(turn, loop) : this.release(turn, loop));
     } catch (error) {
       const lost =
-        error instanceof LeaseLostError
-          ? error
-          : new LeaseLostError(execution.taskId, messageOf(error), { cause: error });
-      loop.refuse(lost);
-      execution.abort(lost);
+        error instanceof LeaseLostError ? error : new LeaseLostError(turn.taskId, messageOf(error), { cause: error });
+      turn.lost(lost);
       this.logger.warn(`${lost.message} Another replica decides how it ends.${causeOf(lost)}`);
-      execution.ended.resolve({ kind: 'lost', taskNo: loop.key?.taskNo });
-      execution.opened.reject(lost);
     } finally {
-      execution.lease?.drop();
+      turn.stopRenewing();
     }
   }
 
   /** Publishes what is missing for the turn to be over. */
-  private async finish(execution: TurnExecution, outcome: ExecutionOutcome): Promise<void> {
-    const loop = execution.loop!;
-    const { signal, subject, reply, defect } = execution;
-    if (signal.aborted) return this.finishAborted(execution, signal.reason as TurnAbortedError);
+  private async finish(turn: TurnExecution, loop: CommitLoop, ending: ExecutorEnding): Promise<void> {
+    const { signal, subject, reply, defect } = turn;
+    if (signal.aborted) return this.finishAborted(turn, loop, signal.reason as TurnAbortedError);
     if (loop.isSealed) {
-      if (outcome.kind === 'threw')
-        this.logger.error(`The executor threw after its turn had ended: ${detailOf(outcome.error)}`);
+      if (ending.kind === 'threw')
+        this.logger.error(`The executor threw after its turn had ended: ${detailOf(ending.error)}`);
       return;
     }
-    const ids = { taskId: execution.taskId, contextId: execution.contextId };
     if (subject.kind === 'cancel') {
-      if (outcome.kind === 'threw')
-        this.logger.error(`cancelTask threw for task ${ids.taskId}: ${detailOf(outcome.error)}`);
-      loop.add(canceled(ids));
-    } else if (defect || outcome.kind === 'threw') {
-      const error = defect ?? (outcome as { error: unknown }).error;
-      this.logger.error(`The executor failed on task ${ids.taskId}: ${detailOf(error)}`);
-      await this.fail(execution, `The agent failed: ${messageOf(error)}`);
+      if (ending.kind === 'threw')
+        this.logger.error(`cancelTask threw for task ${turn.taskId}: ${detailOf(ending.error)}`);
+      loop.add(canceled(turn));
+    } else if (defect || ending.kind === 'threw') {
+      const error = defect ?? (ending as { error: unknown }).error;
+      this.logger.error(`The executor failed on task ${turn.taskId}: ${detailOf(error)}`);
+      await this.fail(turn, loop, `The agent failed: ${messageOf(error)}`);
     } else if (reply) {
       // A task that was set in motion, by this attempt or one before it, needs an end; otherwise the message is the answer.
       const state = loop.current?.status?.state;
       const running = state !== undefined && !isInterrupted(state);
-      if (running) loop.add(statusWithMessage(ids, TaskState.TASK_STATE_COMPLETED, reply));
-    } else if (this.isUnfinished(execution)) {
+      if (running) loop.add(statusWithMessage(turn, TaskState.TASK_STATE_COMPLETED, reply));
+    } else if (isUnfinished(turn, loop)) {
       if (this.options.unfinishedTurn === 'complete') {
-        loop.add(statusEvent(ids, TaskState.TASK_STATE_COMPLETED, 'The agent returned without a final status.'));
+        loop.add(statusEvent(turn, TaskState.TASK_STATE_COMPLETED, 'The agent returned without a final status.'));
       } else {
-        await this.fail(execution, 'The agent returned without bringing the task to an end or asking for anything.');
+        await this.fail(turn, loop, 'The agent returned without bringing the task to an end or asking for anything.');
       }
     }
   }
 
-  private async finishAborted(execution: TurnExecution, reason: TurnAbortedError): Promise<void> {
-    const loop = execution.loop!;
+  private async finishAborted(turn: TurnExecution, loop: CommitLoop, reason: TurnAbortedError): Promise<void> {
     if (reason.code === 'LEASE_LOST') throw reason;
     // Whatever stops a turn that is to be canceled: its task was asked to be CANCELED.
-    const toCancel = execution.cancellation !== undefined || execution.subject.kind === 'cancel';
-    await execution.cancellation;
-    if (toCancel || reason.code === 'TASK_CANCELED') loop.add(canceled(execution));
-    else await this.fail(execution, reason.message);
+    const toCancel = turn.cancellation !== undefined || turn.subject.kind === 'cancel';
+    await turn.cancellation;
+    if (toCancel || reason.code === 'TASK_CANCELED') loop.add(canceled(turn));
+    else await this.fail(turn, loop, reason.message);
   }
 
   /** FAILED, with what the turn dispatched to the outside and knows no outcome of. */
-  private async fail(execution: TurnExecution, text: string): Promise<void> {
-    const { taskId, contextId, turnId, subject } = execution;
-    const loop = execution.loop!;
-    await execution.closeEffects(this.effectsMs);
-    const asked = loop.key && (execution.hasEffects || subject.again) ? loop.key.taskNo : undefined;
-    const evidence = evidenceOf(asked === undefined ? [] : await this.unresolved(execution, asked, turnId));
-    loop.add(failed({ taskId, contextId }, text + evidence.text, evidence.metadata));
+  private async fail(turn: TurnExecution, loop: CommitLoop, text: string): Promise<void> {
+    await turn.closeEffects(this.effectsMs);
+    const mayHaveEffects = turn.hasEffects || turn.subject.again !== undefined;
+    const unresolved = loop.key && mayHaveEffects ? await this.unresolved(turn, loop.key.taskNo) : [];
+    const evidence = evidenceOf(unresolved);
+    if (loop.add(failed(turn, text + evidence.text, evidence.metadata)) || !loop.isCanceling) return;
+    // A cancel has come meanwhile. Only CANCELED ends the turn then, and what cleans up still needs the lease.
+    await turn.cancellation;
+    loop.add(canceled(turn));
   }
 
   /**
    * Asked for as persistently as the end is stored: a FAILED without them would say that nothing is unresolved. Where they
    * cannot be read for as long, the lease is given up, and whoever recovers the task reads them.
    */
-  private async unresolved(execution: TurnExecution, taskNo: number, turnId: string): Promise<UnresolvedEffect[]> {
-    const { taskId } = execution;
-    const backoff = new Backoff();
-    const enoughAt = performance.now() + execution.retryMs;
-    for (;;) {
-      try {
-        return await unresolvedEffects(this.effects, taskNo, turnId);
-      } catch (error) {
-        if (!isPassing(error)) {
-          this.logger.error(`Task ${taskId} ends FAILED without its unresolved effects: ${detailOf(error)}`);
-          return [];
-        }
+  private async unresolved(turn: TurnExecution, taskNo: number): Promise<UnresolvedEffect[]> {
+    const { taskId, turnId } = turn;
+    const enoughAt = performance.now() + turn.retryMs;
+    try {
+      return await whileUnavailable(
+        () => unresolvedEffects(this.effects, taskNo, turnId),
         // Renewals move the deadline meanwhile.
-        if (performance.now() >= Math.min(execution.deadline, enoughAt)) {
-          throw new LeaseLostError(taskId, 'its unresolved effects could not be read before it ran out', {
-            cause: error,
-          });
-        }
-        await backoff.pause();
+        () => performance.now() < Math.min(turn.deadline, enoughAt),
+      );
+    } catch (error) {
+      if (error instanceof StoreUnavailableError) {
+        throw new LeaseLostError(taskId, 'its unresolved effects could not be read before it ran out', {
+          cause: error,
+        });
       }
+      this.logger.error(`Task ${taskId} ends FAILED without its unresolved effects: ${detailOf(error)}`);
+      return [];
     }
   }
 
@@ -152,74 +149,59 @@ export class TurnConclusion {
   }
 
   /** Stopped by the shutdown of this replica, in the middle of it and not for good. */
-  private isToBeHandedOver(execution: TurnExecution): boolean {
-    const { subject, cancellation, loop, reply } = execution;
-    if (!this.handsOver || subject.kind !== 'message' || cancellation || reply || loop!.isSealed) return false;
-    return isShutdown(execution);
+  private isToBeHandedOver(turn: TurnExecution, loop: CommitLoop): boolean {
+    if (!this.options.handsOver || turn.subject.kind !== 'message') return false;
+    return isShutdown(turn) && !turn.cancellation && !turn.reply && !loop.isSealed;
   }
 
   /** The lease goes to whoever claims it, at once; what this replica may still have under way is fenced by that. */
-  private async handOver(execution: TurnExecution): Promise<void> {
-    const { taskNo, generation } = execution.loop!.key!;
-    const deadline = execution.lease?.deadline ?? Infinity;
-    execution.lease?.drop();
+  private async handOver(turn: TurnExecution, loop: CommitLoop): Promise<void> {
+    const { taskNo, generation } = loop.key!;
+    const { deadline } = turn;
+    turn.stopRenewing();
     racePoint('hand-over.before');
-    if (generation !== undefined && !(await this.untilAnswered(() => this.leases!.handOver(generation, 0), deadline))) {
-      throw new LeaseLostError(execution.taskId, 'another replica has claimed or ended it');
+    if (generation !== undefined) {
+      await this.untilGone(turn.taskId, deadline, () => this.leases.handOver(generation, 0));
     }
     racePoint('hand-over.after');
-    this.logger.log(`Handed the turn on task ${execution.taskId} over.`);
+    this.logger.log(`Handed the turn on task ${turn.taskId} over.`);
     this.stream.changed(taskNo);
-    execution.ended.resolve({ kind: 'lost', taskNo });
-  }
-
-  /** Neither ended nor waiting: a task nobody published for, or one that is left in a running state. */
-  private isUnfinished({ loop, subject }: TurnExecution): boolean {
-    if (loop!.published !== undefined) return !isInterrupted(loop!.published);
-    return !subject.followUp || !isInterrupted(loop!.current?.status?.state ?? 0);
+    turn.handedOver(taskNo);
   }
 
   /** The lease alone goes: the task waits on, or the answer was a message. */
-  private async letGo(execution: TurnExecution): Promise<void> {
-    const loop = execution.loop!;
+  private async release(turn: TurnExecution, loop: CommitLoop): Promise<void> {
     const { key } = loop;
+    const { deadline } = turn;
     // From here on a lease that is gone is one that we released: no renewal round is to take it for a loss.
-    const deadline = execution.lease?.deadline ?? Infinity;
-    execution.lease?.drop();
-    if (key?.generation !== undefined && this.leases) {
-      const { generation } = key;
+    turn.stopRenewing();
+    const generation = key?.generation;
+    if (generation !== undefined) {
       racePoint('release.before');
-      if (!(await this.untilAnswered(() => this.leases!.release(generation), deadline))) {
-        throw new LeaseLostError(execution.taskId, 'another replica has claimed or ended it');
-      }
+      await this.untilGone(turn.taskId, deadline, () => this.leases.release(generation));
       racePoint('release.after');
     }
     if (key) this.stream.changed(key.taskNo);
-    const { reply } = execution;
-    if (reply) {
-      execution.opened.resolve({ message: reply });
-      execution.ended.resolve({ kind: 'message', message: reply });
-    } else if (key) {
-      const task = loop.current!;
-      execution.opened.resolve({ taskNo: key.taskNo, version: key.version, task });
-      execution.ended.resolve({ kind: 'ended', taskNo: key.taskNo, version: key.version, task });
-    }
+    turn.released();
   }
 
-  /** Whether it was done; one whose answer was lost finds nothing when it is repeated, which is what it wanted. */
-  private async untilAnswered(work: () => Promise<boolean>, deadline: number): Promise<boolean> {
-    const backoff = new Backoff();
-    let unsure = false;
-    for (;;) {
-      try {
-        return (await work()) || unsure;
-      } catch (error) {
-        if (!isPassing(error) || performance.now() >= deadline) throw error;
-        unsure = true;
-        await backoff.pause();
-      }
-    }
+  /**
+   * Lets the lease go. Where the answer was lost, a repetition that finds nothing has what it wanted. Throws
+   * {@link LeaseLostError} where somebody else has taken the lease.
+   */
+  private async untilGone(taskId: string, deadline: number, letGo: () => Promise<boolean>): Promise<void> {
+    const isGone = await whileUnavailable(
+      async (tries) => (await letGo()) || tries > 1,
+      () => performance.now() < deadline,
+    );
+    if (!isGone) throw new LeaseLostError(taskId, 'another replica has claimed or ended it');
   }
+}
+
+/** Neither ended nor waiting: a task nobody published for, or one that is left in a running state. */
+function isUnfinished({ subject }: TurnExecution, loop: CommitLoop): boolean {
+  if (loop.published !== undefined) return !isInterrupted(loop.published);
+  return !subject.followUp || !isInterrupted(stateOf(loop.current));
 }
 
 const isShutdown = ({ signal }: TurnExecution): boolean =>

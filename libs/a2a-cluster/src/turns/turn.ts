@@ -1,4 +1,4 @@
-import type { TransactionOptions, TransactionWork } from '../effects/fenced-transactions.js';
+import type { TransactionOptions, TransactionWork } from '../effects/turn-transactions.js';
 import type { EffectCall, EffectContract } from '../effects/turn-effects.js';
 import { TurnUsageError } from '../errors/turn-usage.error.js';
 

@@ -1,0 +1,2 @@
+/** Resolves after this many ms. */
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

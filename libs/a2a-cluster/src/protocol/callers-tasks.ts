@@ -1,0 +1,43 @@
+import type { ListTasksRequest, ListTasksResponse } from '@a2a-js/sdk';
+import { TaskNotFoundError } from '@a2a-js/sdk/errors';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { LARGE_BYTES } from '../tasks/json-size.js';
+import type { ScopeResolver } from '../tasks/task-scope.js';
+import type { FoundTask, LargeTask, MakeRoom, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import { checkListTasks, checkScope, requireId } from './request-validation.js';
+
+/** The tasks that a caller may see. All others are not there for that caller. */
+export class CallersTasks {
+  constructor(
+    private readonly tasks: VersionedTaskStore,
+    private readonly scopeOf: ScopeResolver,
+  ) {}
+
+  /** Whose task a call means. Throws where tenant or owner cannot be stored. */
+  scope(context: ServerCallContext, taskId: string): TaskScope {
+    const scope = this.scopeOf(context, taskId);
+    checkScope(scope.tenant, scope.owner);
+    return scope;
+  }
+
+  /** The task as it is. Throws TaskNotFoundError. */
+  async require(taskId: string, context: ServerCallContext): Promise<StoredTask> {
+    const stored = await this.tasks.find(this.scope(context, requireId('Task id', taskId)));
+    if (!stored) throw new TaskNotFoundError(`Task not found: ${taskId}`);
+    return stored;
+  }
+
+  /** The same, but what a large task holds is left out. */
+  async look(taskId: string, context: ServerCallContext): Promise<FoundTask | LargeTask> {
+    const found = await this.tasks.findUpTo(this.scope(context, requireId('Task id', taskId)), LARGE_BYTES);
+    if (!found) throw new TaskNotFoundError(`Task not found: ${taskId}`);
+    return found;
+  }
+
+  /** A page of them. */
+  list(params: ListTasksRequest, context: ServerCallContext, makeRoom: MakeRoom): Promise<ListTasksResponse> {
+    checkListTasks(params);
+    this.scope(context, '');
+    return this.tasks.list(params, context, makeRoom);
+  }
+}

@@ -1,0 +1,77 @@
+import type { ApplicationConfig } from '@nestjs/core';
+import type { A2ARequestHandler } from '@a2a-js/sdk/server';
+import { jsonRpcHandler, restHandler, type UserBuilder } from '@a2a-js/sdk/server/express';
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
+import type { RunningTurns } from '../../turns/running-turns.js';
+import { answeredBodyError } from './body-parser.js';
+import { answerDraining, sendsMessage } from './draining.js';
+import { HttpResponseReader, JSON_FORM } from './http-response.reader.js';
+import type { LegacyCompat } from '../../options/legacy-compat.options.js';
+import { speaksLegacy } from '../legacy/legacy-version.js';
+import { recodeLegacyParams } from '../legacy/legacy-params.js';
+import type { OpenResponses } from '../flow/open-responses.js';
+import { normalizeRequestedVersion } from '../requested-version.js';
+import { withReader } from '../flow/response-flow.js';
+import { answeredOddMediaType, answerInNamedMediaType } from './rest-media-type.js';
+import { normalizedPath, type TransportPaths } from '../../options/transport.options.js';
+import { below, type TransportName } from './transport-paths.js';
+import type { UnsentBytes } from '../flow/unsent-bytes.js';
+import { answerUndecodableAsMalformed, notingCalls, notingErrors } from './undecodable.js';
+
+/** Hands HTTP exchanges from the controllers to the SDK's transports. */
+export class TransportEndpoints {
+  private readonly handlers: { jsonRpc: RequestHandler; rest: RequestHandler };
+
+  constructor(
+    requestHandler: A2ARequestHandler,
+    userBuilder: UserBuilder,
+    private readonly paths: TransportPaths,
+    private readonly running: RunningTurns,
+    private readonly responses: OpenResponses,
+    private readonly config: ApplicationConfig,
+    private readonly legacyCompat: LegacyCompat,
+    private readonly unsent: UnsentBytes,
+  ) {
+    const options = {
+      requestHandler: notingCalls(recodeLegacyParams(requestHandler)),
+      userBuilder: notingErrors(userBuilder),
+    };
+    this.handlers = {
+      jsonRpc: jsonRpcHandler({ ...options, legacyCompat: { enabled: legacyCompat.jsonRpc } }),
+      rest: restHandler({ ...options, legacyCompat: { enabled: legacyCompat.rest } }),
+    };
+  }
+
+  handle(transport: TransportName, req: Request, res: Response, next: NextFunction): void {
+    normalizeRequestedVersion(req);
+    const isLegacy = this.legacyCompat[transport] && speaksLegacy(req);
+    const form = transport === 'rest' && isLegacy ? 'legacyRest' : transport;
+    const reader = new HttpResponseReader(res, this.unsent, isLegacy ? undefined : JSON_FORM);
+    if (form === 'rest') answerInNamedMediaType(req, res);
+    if (answeredBodyError(form, req, res)) return;
+    if (form === 'rest' && answeredOddMediaType(req, res)) return;
+    if (this.running.isDraining && sendsMessage(req)) return answerDraining(form, req, res);
+    this.responses.add(res);
+    const path = this.paths[transport];
+    const url = req.url;
+    // The SDK's routers expect to be mounted: they match what stands behind the path they are at.
+    req.url = below(url, globalPrefix(this.config), path === false ? '' : path) ?? url;
+    const handOver = (): void =>
+      void this.handlers[transport](req, res, (error?: unknown) => {
+        req.url = url;
+        next(error);
+      });
+    withReader(reader, () => answerUndecodableAsMalformed(form, res, handOver));
+  }
+}
+
+/** The app's global prefix as it stands in URLs. */
+export const globalPrefix = (config: ApplicationConfig): string => normalizedPath(config.getGlobalPrefix());
+
+/** The prefix of one of our paths: apps may exclude paths, or what lies below them, from it. */
+export function prefixOf(config: ApplicationConfig, path: string): string {
+  const { exclude = [] } = config.getGlobalPrefixOptions();
+  return exclude.some(({ pathRegex }) => pathRegex.test(path) || pathRegex.test(`${path}/tasks`))
+    ? ''
+    : globalPrefix(config);
+}
