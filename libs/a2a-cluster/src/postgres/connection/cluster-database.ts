@@ -227,7 +227,7 @@ export class ClusterDatabase implements SqlExecutor {
         if (!given) {
           bound.clear();
           // Nothing was sent.
-          return reject(storeError(error, false) as Error);
+          return reject(storeError(error, false));
         }
         lent = given;
         runStatement<R>(given, statement, this.maxTransactionMs, (failure, result) => {
