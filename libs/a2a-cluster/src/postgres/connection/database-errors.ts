@@ -110,12 +110,12 @@ export const isPassing = (error: unknown): boolean => verdictOn(error).isPassing
  * An error as stores throw it: what may go through on another try is a {@link StoreUnavailableError}, with what the database
  * said as its cause. Everything else stays as it is.
  */
-export function storeError(error: unknown, mayBeDone: boolean): unknown {
+export function storeError(error: unknown, mayBeDone: boolean): Error {
   if (error instanceof StoreUnavailableError) {
     if (!(error instanceof DatabaseConnectionError) || mayBeDone || !error.mayBeDone) return error;
     return new DatabaseConnectionError(error.message, { cause: error.cause, mayBeDone });
   }
-  return isPassing(error) ? new StoreUnavailableError(messageOf(error), { cause: error, mayBeDone }) : error;
+  return isPassing(error) ? new StoreUnavailableError(messageOf(error), { cause: error, mayBeDone }) : (error as Error);
 }
 
 /**
