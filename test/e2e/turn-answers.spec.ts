@@ -99,7 +99,9 @@ describe.each(TRANSPORTS)('What a sender is answered, over %s', (transport) => {
     goOn.resolve();
     for (const recording of recordings) {
       expect((await recording.finished()).map(summaryOf)).toEqual([
-        ...['task AUTH_REQUIRED', 'status WORKING', 'status COMPLETED'],
+        'task AUTH_REQUIRED',
+        'status WORKING',
+        'status COMPLETED',
       ]);
     }
     expect((await getTask(atB, taskId)).history.map(textOf)).not.toContain('it is me');

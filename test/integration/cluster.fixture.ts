@@ -7,18 +7,14 @@ import {
   ClusterDatabase,
   type DatabaseLimits,
 } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
-import { sqlName } from '../../libs/a2a-cluster/src/postgres/schema/table-names.js';
-import { EffectEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/effect.entity.js';
+import { tablesOf } from '../../libs/a2a-cluster/src/postgres/schema/table-names.js';
 import { FencedTransactions } from '../../libs/a2a-cluster/src/postgres/effects/fenced-transactions.js';
 import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/postgres/effects/typeorm-effect-store.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
 import type { LeaseTimes } from '../../libs/a2a-cluster/src/options/lease.options.js';
-import { LeaseEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/lease.entity.js';
-import { ReplicaEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/replica.entity.js';
 import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/postgres/leases/typeorm-lease-store.js';
-import { PushConfigEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/push-config.entity.js';
 import { AbandonedTaskSweeper } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
 import { AbandonedLeases, type Claim } from '../../libs/a2a-cluster/src/recovery/abandoned-leases.js';
 import { AbandonedTurnRecovery } from '../../libs/a2a-cluster/src/recovery/abandoned-turn.recovery.js';
@@ -26,13 +22,10 @@ import type { ReExecution } from '../../libs/a2a-cluster/src/recovery/re-executi
 import type { SweeperOptions } from '../../libs/a2a-cluster/src/options/sweeper.options.js';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
 import { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/postgres/streams/typeorm-task-event-stream.js';
-import { MessageReceiptEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/message-receipt.entity.js';
 import { ArtifactRestart } from '../../libs/a2a-cluster/src/tasks/artifact-restart.js';
-import { TaskEventEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/task-event.entity.js';
 import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
 import { scopeResolver } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
 import type { TaskScope } from '../../libs/a2a-cluster/src/tasks/task-store.js';
-import { TaskEntity } from '../../libs/a2a-cluster/src/postgres/schema/entities/task.entity.js';
 import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/postgres/tasks/typeorm-task-store.js';
 import { CommitLoop } from '../../libs/a2a-cluster/src/turns/commit-loop.js';
 import { defaultContextCodec } from '../../libs/a2a-cluster/src/options/context-codec.js';
@@ -79,15 +72,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     // As many as a test may hold up at the same time.
     maxConnections: 40,
   });
-  const tables = {
-    tasks: sqlName(dataSource, TaskEntity),
-    events: sqlName(dataSource, TaskEventEntity),
-    leases: sqlName(dataSource, LeaseEntity),
-    replicas: sqlName(dataSource, ReplicaEntity),
-    pushConfigs: sqlName(dataSource, PushConfigEntity),
-    receipts: sqlName(dataSource, MessageReceiptEntity),
-    effects: sqlName(dataSource, EffectEntity),
-  };
+  const tables = tablesOf(dataSource);
   const holderId = `replica-${randomUUID().slice(0, 8)}`;
   const leases = new TypeOrmLeaseStore(database, tables, agent);
   const tasks = new TypeOrmTaskStore(database, tables, agent, scopeResolver(resolveUserScope));

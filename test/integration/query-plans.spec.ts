@@ -172,8 +172,15 @@ describe('Plans of statements over many tasks', () => {
     const later = { cursorUs: String((Date.now() - HOUR_MS) * 1_000), cursorTaskNo: '77' };
     const list = (what: object) => asked(listStatement(tables), { ...filter, ...page, ...what });
     const claim = {
-      ...{ agent: 'default', holder: 'h', ttlMs: 1_000, limit: 100, withRequest: true },
-      ...{ tenant: undefined, owner: undefined, taskId: undefined, endingAfterAttempts: undefined },
+      agent: 'default',
+      holder: 'h',
+      ttlMs: 1_000,
+      limit: 100,
+      withRequest: true,
+      tenant: undefined,
+      owner: undefined,
+      taskId: undefined,
+      endingAfterAttempts: undefined,
     };
     const prune = { olderThanMs: 2 * HOUR_MS, limit: 10 };
     const statements: [string, Asked][] = [

@@ -1,6 +1,9 @@
 /** A timer that fires so much later than it was set for, in ms, tells that the event loop stood still. */
 const LATE_MS = 50;
 
+/** Whether a timer that was set for this monotonic time, and fires now, tells that the process stood still. */
+export const isLate = (due: number): boolean => performance.now() - due > LATE_MS;
+
 /** What a call may take in addition, in ms, where this process stood still while it was under way. */
 const GRACE_MS = 1_000;
 
@@ -30,7 +33,7 @@ export function boundedBy(ms: number, expired: () => void): Bound {
   const wait = (forMs: number, last: boolean): void => {
     const due = performance.now() + forMs;
     timer = setTimeout(() => {
-      const wasLate = performance.now() - due > LATE_MS;
+      const wasLate = isLate(due);
       void socketsRead().then(() => {
         if (over) return;
         if (wasLate && !last) return wait(Math.min(ms, GRACE_MS), true);

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { socketsRead, within } from '../async/late-timer.js';
+import { isLate, socketsRead, within } from '../async/late-timer.js';
 import { pause } from '../async/pause.js';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
@@ -49,9 +49,6 @@ interface Try {
 
 /** As many renewals are waited for at once: one, and what is tried beside it while it has no answer. */
 const MAX_TRIES = 3;
-
-/** A timer that fires so much later than it was set for, in ms, tells that the process stood still. */
-const LATE_MS = 50;
 
 /** How long a process that stood still asks whether it has its leases yet, in ms. */
 const ASK_MS = 1_000;
@@ -275,8 +272,7 @@ export class Heartbeat {
 
   /** Of several timers that are due after it the first one tells, however close to its end the others were set for. */
   private noteStandstill(timerWasFor: number): void {
-    const now = performance.now();
-    if (now - timerWasFor > LATE_MS) this.wentOnAt = now;
+    if (isLate(timerWasFor)) this.wentOnAt = performance.now();
   }
 
   /** A renewal, for a second at most. Until it is accepted nothing that depends on the lease begins. */

@@ -79,7 +79,9 @@ function providers({ dataSource }: StaticOptions): Provider[] {
         ...rest: unknown[]
       ) =>
         new A2AClusterLifecycle({
-          ...{ database, transports, legacyCompat },
+          database,
+          transports,
+          legacyCompat,
           ...zip(LIFECYCLE_PARTS, rest),
         }),
       inject: [DatabaseAccess, StaticOptions, ResolvedOptions, ...Object.values(LIFECYCLE_PARTS), ...BESIDE],

@@ -4,8 +4,7 @@ import { StaticOptions } from '../options/static.options.js';
 import { ClusterDatabase } from '../postgres/connection/cluster-database.js';
 import { DatabaseAccess } from '../postgres/connection/database-access.js';
 import { newReplicaId } from '../leases/replica-id.js';
-import { sqlName } from '../postgres/schema/table-names.js';
-import { EffectEntity } from '../postgres/schema/entities/effect.entity.js';
+import { tablesOf } from '../postgres/schema/table-names.js';
 import { EffectStore } from '../effects/effect-store.js';
 import { TurnTransactions } from '../effects/turn-transactions.js';
 import { FencedTransactions } from '../postgres/effects/fenced-transactions.js';
@@ -16,23 +15,17 @@ import { ClusterOptionsError } from '../errors/cluster-options.error.js';
 import { Heartbeat } from '../leases/heartbeat.js';
 import { LeaseStore } from '../leases/lease-store.js';
 import { SeparateLeaseStore } from '../leases/separate-lease-store.js';
-import { LeaseEntity } from '../postgres/schema/entities/lease.entity.js';
-import { ReplicaEntity } from '../postgres/schema/entities/replica.entity.js';
 import { TypeOrmLeaseStore } from '../postgres/leases/typeorm-lease-store.js';
 import { NoPushConfigStore } from '../push/no-push-config-store.js';
 import { PushConfigStore } from '../push/push-config-store.js';
 import { TypeOrmPushConfigStore } from '../postgres/push/typeorm-push-config-store.js';
-import { PushConfigEntity } from '../postgres/schema/entities/push-config.entity.js';
 import { Retention } from '../retention/retention.js';
 import { Poller } from '../streams/poller.js';
 import { TaskEventStream } from '../streams/task-event-stream.js';
 import { TypeOrmTaskEventStream } from '../postgres/streams/typeorm-task-event-stream.js';
-import { MessageReceiptEntity } from '../postgres/schema/entities/message-receipt.entity.js';
 import { OrderedTaskStore } from '../tasks/ordered-task-store.js';
 import { scopeResolver } from '../tasks/task-scope.js';
 import { VersionedTaskStore } from '../tasks/task-store.js';
-import { TaskEventEntity } from '../postgres/schema/entities/task-event.entity.js';
-import { TaskEntity } from '../postgres/schema/entities/task.entity.js';
 import { TypeOrmTaskStore } from '../postgres/tasks/typeorm-task-store.js';
 import { provide, LEASED_EFFECTS, LEASED_TASKS, MIN_STATEMENT_TIMEOUT_MS } from './provide.js';
 
@@ -41,15 +34,7 @@ const REPLICAS_KEPT_MS = 24 * 3_600_000;
 
 /** Leases, tasks, streams and what keeps them: the database's, unless `extraProviders` replace them. */
 export function storeProviders(): Provider[] {
-  const tables = ({ dataSource }: ClusterDatabase) => ({
-    tasks: sqlName(dataSource, TaskEntity),
-    events: sqlName(dataSource, TaskEventEntity),
-    leases: sqlName(dataSource, LeaseEntity),
-    replicas: sqlName(dataSource, ReplicaEntity),
-    pushConfigs: sqlName(dataSource, PushConfigEntity),
-    receipts: sqlName(dataSource, MessageReceiptEntity),
-    effects: sqlName(dataSource, EffectEntity),
-  });
+  const tables = ({ dataSource }: ClusterDatabase) => tablesOf(dataSource);
   return [
     provide(
       LeaseStore,

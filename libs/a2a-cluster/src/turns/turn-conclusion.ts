@@ -102,8 +102,7 @@ export class TurnConclusion {
     if (reason.code === 'LEASE_LOST') throw reason;
     // Whatever stops a turn that is to be canceled: its task was asked to be CANCELED.
     const toCancel = turn.cancellation !== undefined || turn.subject.kind === 'cancel';
-    await turn.cancellation;
-    if (toCancel || reason.code === 'TASK_CANCELED') loop.add(canceled(turn));
+    if (toCancel || reason.code === 'TASK_CANCELED') await this.endCanceled(turn, loop);
     else await this.fail(turn, loop, reason.message);
   }
 
@@ -115,6 +114,11 @@ export class TurnConclusion {
     const evidence = evidenceOf(unresolved);
     if (loop.add(failed(turn, text + evidence.text, evidence.metadata)) || !loop.isCanceling) return;
     // A cancel has come meanwhile. Only CANCELED ends the turn then, and what cleans up still needs the lease.
+    await this.endCanceled(turn, loop);
+  }
+
+  /** CANCELED, once the executor has cleaned up or has had its time for it. */
+  private async endCanceled(turn: TurnExecution, loop: CommitLoop): Promise<void> {
     await turn.cancellation;
     loop.add(canceled(turn));
   }

@@ -1,6 +1,7 @@
 import { DatabaseOverloadedError } from '../../errors/database-overloaded.error.js';
 import { DatabaseTimeoutError } from '../../errors/database-timeout.error.js';
 import type { ClusterDatabase } from './cluster-database.js';
+import type { Statement } from './statement.js';
 import { isPassing, sqlState } from './database-errors.js';
 import { Backoff } from '../../async/backoff.js';
 
@@ -30,3 +31,11 @@ export async function untilAnswered<T>(
     }
   }
 }
+
+/** Runs a statement that only reads, in the lane of reads, again and again while it fails in passing. */
+export const readRepeatedly = <Params extends object, Row extends object>(
+  database: ClusterDatabase,
+  statement: Statement<Params, Row>,
+  params: Params,
+): Promise<Row[]> =>
+  untilAnswered(database, (timeoutMs) => statement.run(database, params, { timeoutMs, lane: 'read' }));

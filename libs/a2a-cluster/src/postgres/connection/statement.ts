@@ -51,6 +51,16 @@ export class Statement<Params extends object, Row extends object = object> {
   }
 }
 
+/** Runs a statement that prunes. How many rows it has pruned. */
+export async function prunedBy<Params extends object>(
+  on: SqlExecutor,
+  statement: Statement<Params, { pruned: number }>,
+  params: Params,
+): Promise<number> {
+  const [row] = await statement.run(on, params);
+  return row?.pruned ?? 0;
+}
+
 /** What is pruned: so much older than now, and how much of it at most. */
 export interface PruneParams {
   olderThanMs: number;

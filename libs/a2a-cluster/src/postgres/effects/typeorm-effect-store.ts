@@ -1,5 +1,6 @@
 import type { ClusterDatabase } from '../connection/cluster-database.js';
 import { LeaseLostError } from '../../errors/lease-lost.error.js';
+import { prunedBy } from '../connection/statement.js';
 import { effectStatements, type EffectTables } from './effect-statements.js';
 import { type Dispatch, type EffectRequest, EffectStore, type EffectTurn } from '../../effects/effect-store.js';
 import type { RecordedEffect, Settlement } from '../../effects/effect-store.js';
@@ -45,9 +46,8 @@ export class TypeOrmEffectStore extends EffectStore {
     return this.sql.unresolved.run(this.database, { taskNo, turnId });
   }
 
-  override async prune(olderThanMs: number, limit: number): Promise<number> {
-    const [row] = await this.sql.prune.run(this.database, { olderThanMs, limit });
-    return row?.pruned ?? 0;
+  override prune(olderThanMs: number, limit: number): Promise<number> {
+    return prunedBy(this.database, this.sql.prune, { olderThanMs, limit });
   }
 
   private isFenced({ generation }: EffectTurn): boolean {

@@ -1,7 +1,7 @@
 import { isPassing } from '../connection/database-errors.js';
 import type { ClusterDatabase } from '../connection/cluster-database.js';
 import { type ClaimedLease, type ClaimRequest, LeaseStore, type RenewedLease } from '../../leases/lease-store.js';
-import type { Statement } from '../connection/statement.js';
+import { prunedBy, type Statement } from '../connection/statement.js';
 import { leaseStatements, type LeaseTables, type LookedLease } from './lease-statements.js';
 
 /** What part of the TTL a look at the leases may take. It waits where a table is locked, and a renewal does not need it. */
@@ -122,9 +122,8 @@ export class TypeOrmLeaseStore extends LeaseStore {
     };
   }
 
-  override async prune(olderThanMs: number, limit: number): Promise<number> {
-    const [row] = await this.sql.pruneReplicas.run(this.database, { olderThanMs, limit });
-    return row?.pruned ?? 0;
+  override prune(olderThanMs: number, limit: number): Promise<number> {
+    return prunedBy(this.database, this.sql.pruneReplicas, { olderThanMs, limit });
   }
 
   /** There is nothing to close: the connections are the database's. */

@@ -1,6 +1,6 @@
 import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk';
 import type { ClusterDatabase } from '../connection/cluster-database.js';
-import { untilAnswered } from '../connection/repeatable.js';
+import { readRepeatedly } from '../connection/repeatable.js';
 import type { Statement } from '../connection/statement.js';
 import { turnOfTheLoop } from '../../async/turn-of-the-loop.js';
 import { LARGE_BYTES } from '../../tasks/json-size.js';
@@ -72,9 +72,7 @@ export class TaskListing {
 
   /** One that fails in passing is repeated. */
   private read<P extends object, R extends object>(statement: Statement<P, R>, params: P): Promise<R[]> {
-    return untilAnswered(this.database, (timeoutMs) =>
-      statement.run(this.database, params, { timeoutMs, lane: 'read' }),
-    );
+    return readRepeatedly(this.database, statement, params);
   }
 
   private async tasksOf(rows: readonly ListedRow[], includeArtifacts: boolean): Promise<Task[]> {

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { ClusterDatabase } from '../connection/cluster-database.js';
-import type { SqlExecutor, Statement } from '../connection/statement.js';
-import { untilAnswered } from '../connection/repeatable.js';
+import { prunedBy, type SqlExecutor, type Statement } from '../connection/statement.js';
+import { readRepeatedly } from '../connection/repeatable.js';
 import { ConcurrentTaskModificationError } from '../../errors/concurrent-task-modification.error.js';
 import { LeaseLostError } from '../../errors/lease-lost.error.js';
 import type { LeaseRequest } from '../../leases/lease-store.js';
@@ -248,20 +248,15 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   }
 
   override pruneEvents(olderThanMs: number, limit: number): Promise<number> {
-    return this.prune(this.pruning.events, { olderThanMs, limit });
+    return prunedBy(this.database, this.pruning.events, { olderThanMs, limit });
   }
 
   override pruneReceipts(olderThanMs: number, limit: number): Promise<number> {
-    return this.prune(this.pruning.receipts, { olderThanMs, limit });
+    return prunedBy(this.database, this.pruning.receipts, { olderThanMs, limit });
   }
 
   override pruneTasks(olderThanMs: number, limit: number): Promise<number> {
-    return this.prune(this.pruning.tasks, { olderThanMs, limit, agent: this.agent });
-  }
-
-  private async prune<P extends object>(statement: Statement<P, { pruned: number }>, params: P): Promise<number> {
-    const [row] = await statement.run(this.database, params);
-    return row?.pruned ?? 0;
+    return prunedBy(this.database, this.pruning.tasks, { olderThanMs, limit, agent: this.agent });
   }
 
   override readEvents(taskNo: number, afterVersion: number, limit: number): Promise<VersionedTaskEvent[]> {
@@ -317,9 +312,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
 
   /** One that fails in passing is repeated. */
   private read<P extends object, R extends object>(statement: Statement<P, R>, params: P): Promise<R[]> {
-    return untilAnswered(this.database, (timeoutMs) =>
-      statement.run(this.database, params, { timeoutMs, lane: 'read' }),
-    );
+    return readRepeatedly(this.database, statement, params);
   }
 
   private noteSeen(context: ServerCallContext, stored: StoredTask): void {
