@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { Global, Module } from '@nestjs/common';
+import { Global, Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { ScheduleModule } from '@nestjs/schedule';
 import { getDataSourceToken } from '@nestjs/typeorm';
 import { A2A_CLUSTER_ENTITIES, A2AClusterModule, ClusterOptionsError } from 'nestjs-a2a-cluster';
+import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import {
@@ -16,6 +17,7 @@ import {
   clusterOptions,
 } from './agent-app.fixture.js';
 import { completed } from './agent-events.js';
+import { CountingLeaseStore } from './counting-lease.store.js';
 
 const fixture = new AgentAppFixture();
 
@@ -26,6 +28,14 @@ function expectRefusal(error: Error, option: string, message: RegExp): void {
   expect((error as ClusterOptionsError).option).toBe(option);
   expect(error.message).toMatch(message);
   expect(error.message).not.toContain('\n');
+}
+
+/** Acquires by itself, beside the tasks' transactions. */
+@Injectable()
+class UndeclaredLeaseStore extends CountingLeaseStore {
+  acquire(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
 }
 
 describe('The boot refuses options', () => {
@@ -77,6 +87,12 @@ describe('The boot refuses options', () => {
       /grpc\.credentials is \{"key":"k"\}: .*ServerCredentials of @grpc\/grpc-js/,
     ],
     ['an empty path', { transports: { rest: '/' } }, 'transports.rest', /transports\.rest is "\/": .*path such as/],
+    [
+      'a lease store that keeps leases apart and does not say so',
+      { extraProviders: [{ provide: LeaseStore, useClass: UndeclaredLeaseStore }] },
+      'extraProviders',
+      /UndeclaredLeaseStore has a method acquire, .*extend SeparateLeaseStore/,
+    ],
   ];
 
   test.each(bad)('%s', async (_what, cluster, option, message) => {
