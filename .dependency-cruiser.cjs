@@ -23,7 +23,7 @@ const ARROWS = {
 };
 ARROWS.turns = ['effects', 'push', 'streams', 'tasks', 'leases', 'options', ...LEAVES];
 ARROWS.recovery = ['turns', ...ARROWS.turns];
-ARROWS['transports/flow'] = ['tasks', ...LEAVES];
+ARROWS['transports/flow'] = ['tasks', 'options', ...LEAVES];
 ARROWS.protocol = ['recovery', 'transports/flow', ...ARROWS.recovery];
 ARROWS.transports = ['protocol', ...ARROWS.protocol];
 ARROWS.postgres = ['retention', 'effects', 'push', 'streams', 'tasks', 'leases', 'options', ...LEAVES];

@@ -38,6 +38,8 @@ await build({
   target: 'node20',
   format: 'esm',
   keepNames: true, // Nest names providers, and errors are told apart, by the names of their classes
+  // Without it the paths of tsconfig.json lead to the sources, whose decorators esbuild strips of their types.
+  tsconfigRaw: {},
   plugins: [onePg, notInstalled],
   banner: {
     js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(${JSON.stringify(import.meta.url)});`,

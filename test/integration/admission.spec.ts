@@ -31,8 +31,8 @@ describe('Admission of follow-ups', () => {
       };
       return inner;
     };
-    const [a, b] = [cluster.replica({ database: held }), cluster.replica({ database: held })];
-    const { scope, taskNo } = await cluster.replica().waiting();
+    const [a, b] = [await cluster.replica({ database: held }), await cluster.replica({ database: held })];
+    const { scope, taskNo } = await (await cluster.replica()).waiting();
     const admit = (replica: typeof a, text: string): Promise<Admission | Error> =>
       replica.admit(scope, message(text)).catch((error: Error) => error);
     const admissions = [admit(a, 'from a')];
@@ -60,7 +60,7 @@ describe('Admission of follow-ups', () => {
   });
 
   it('O16 ten at once through the whole admission: one turn, its message once, nine refused', async () => {
-    const replicas = Array.from({ length: 10 }, () => cluster.replica());
+    const replicas = await cluster.replicas(10);
     const { scope, taskNo } = await replicas[0]!.waiting();
     const outcomes = await Promise.allSettled(
       replicas.map((replica, at) => replica.followUp(scope, message(`m${at}`))),
@@ -72,7 +72,7 @@ describe('Admission of follow-ups', () => {
   });
 
   it('O18 a follow-up while a turn runs is refused and changes nothing', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo, generation } = await a.working();
     for (const replica of [a, b]) {
       await expect(replica.followUp(scope)).rejects.toMatchObject({ name: 'UnsupportedOperationError' });
@@ -83,7 +83,7 @@ describe('Admission of follow-ups', () => {
   });
 
   it('O19 a follow-up in the gap between visible AUTH_REQUIRED and release waits, then is accepted', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo, generation } = await a.working();
     loop.add(status(scope, AUTH_REQUIRED));
     await turn.flush();
@@ -95,14 +95,14 @@ describe('Admission of follow-ups', () => {
   });
 
   it('O19 a turn that has not spoken since it was admitted is running, not waiting', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope } = await a.waiting();
     await a.followUp(scope);
     expect(await b.admit(scope)).toEqual({ outcome: 'busy', waiting: false });
   });
 
   it('I1 every state of task and lease has its answer', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const admit = async (scope = newScope(), said = message()) => (await a.admit(scope, said)).outcome;
     expect(await admit()).toBe('unknown');
     const foreign = await a.stored(); // WORKING, and nobody's lease
@@ -120,7 +120,7 @@ describe('Admission of follow-ups', () => {
   });
 
   it('O49 the message of a follow-up is in its turn, and what its executor publishes follows on it', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const turn = await b.followUp(scope, message('answer'));
     expect(turn.admittedTask).toMatchObject({ version: 3, task: { history: [{}, { taskId: scope.taskId }] } });

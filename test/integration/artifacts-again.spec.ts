@@ -6,7 +6,7 @@ describe('Artifacts of a turn that is run again', () => {
   const cluster = useCluster();
 
   it('O36 the first chunk replaces what the lost attempt left, the others are appended', async () => {
-    const first = await cluster.replica().working();
+    const first = await (await cluster.replica()).working();
     const { scope } = first;
     for (const text of ['1', '2', '3']) first.loop.add(artifact(scope, 'a', text, true));
     await first.turn.flush();
@@ -14,20 +14,20 @@ describe('Artifacts of a turn that is run again', () => {
     for (const text of ['1', '2']) second.loop.add(artifact(scope, 'a', text, true));
     second.loop.add(status(scope, COMPLETED));
     await second.turn.flush();
-    expect(artifactsOf((await cluster.replica().tasks.find(scope))!.task)).toEqual({ a: '12' });
+    expect(artifactsOf((await (await cluster.replica()).tasks.find(scope))!.task)).toEqual({ a: '12' });
   });
 
   it('O36 an executor that publishes the task it was given, as it stands, begins its artifacts anew all the same', async () => {
-    const first = await cluster.replica().working();
+    const first = await (await cluster.replica()).working();
     const { scope } = first;
     for (const text of ['1', '2']) first.loop.add(artifact(scope, 'a', text, true));
     await first.turn.flush();
-    const given = (await cluster.replica().tasks.find(scope))!.task;
+    const given = (await (await cluster.replica()).tasks.find(scope))!.task;
     const second = await nextAttempt(cluster, first);
     second.loop.add(taskEvent(scope, { artifacts: given.artifacts }));
     for (const text of ['1', '2', '3']) second.loop.add(artifact(scope, 'a', text, true));
     second.loop.add(status(scope, COMPLETED));
     await second.turn.flush();
-    expect(artifactsOf((await cluster.replica().tasks.find(scope))!.task)).toEqual({ a: '123' });
+    expect(artifactsOf((await (await cluster.replica()).tasks.find(scope))!.task)).toEqual({ a: '123' });
   });
 });

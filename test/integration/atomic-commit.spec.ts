@@ -9,7 +9,7 @@ describe('A commit is one statement', () => {
   beforeAll(() => refuseEvents(cluster.db));
 
   it('O3 a new task whose event fails leaves neither task nor event nor lease', async () => {
-    const { tasks, leaseRequest } = cluster.replica();
+    const { tasks, leaseRequest } = await cluster.replica();
     const scope = newScope();
     const events = [taskEvent(scope), artifact(scope, 'a1', REFUSED)];
     const options = { contextId: 'c', commitId: randomUUID(), snapshot: '{}', lease: leaseRequest() };
@@ -22,7 +22,7 @@ describe('A commit is one statement', () => {
   });
 
   it('O3 a later commit of which one event fails changes neither version nor state nor log', async () => {
-    const { tasks, working } = cluster.replica();
+    const { tasks, working } = await cluster.replica();
     const { scope, taskNo, generation } = await working();
     const before = await taskRow(cluster.db, taskNo);
     const events = [artifact(scope, 'a1'), status(scope, COMPLETED, REFUSED)];
@@ -35,7 +35,7 @@ describe('A commit is one statement', () => {
   });
 
   it('O3 an ending commit that fails keeps the lease: the task is found and ended', async () => {
-    const { tasks, working } = cluster.replica();
+    const { tasks, working } = await cluster.replica();
     const { scope, taskNo, generation } = await working();
     const options = { expectedVersion: 1, generation, commitId: randomUUID(), endsTurn: true };
     const append = tasks.append({ taskNo, taskId: scope.taskId }, [status(scope, COMPLETED, REFUSED)], options);
@@ -45,7 +45,7 @@ describe('A commit is one statement', () => {
   });
 
   it('O3 an admission whose message fails leaves no lease and no trace in the history', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, taskNo } = await a.waiting();
     const before = await taskRow(cluster.db, taskNo);
     await expect(a.admit(scope, message(REFUSED))).rejects.toThrow('refused by the test');
@@ -55,7 +55,7 @@ describe('A commit is one statement', () => {
   });
 
   it('O3 an admission whose lease fails leaves no message in the history', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, taskNo } = await a.waiting();
     const admit = a.admit(scope, message('lost'), { ...a.leaseRequest(), kind: null as never });
     await expect(admit).rejects.toThrow('null value in column "kind"');
@@ -64,7 +64,7 @@ describe('A commit is one statement', () => {
   });
 
   it('O3 a turn whose event the database refuses for good is given up, and its task is recovered', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, turn, loop, taskNo } = await a.working();
     loop.add(artifact(scope, 'a1', REFUSED));
     await expect(turn.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });

@@ -165,7 +165,7 @@ describe('Calls to the database are bounded', () => {
 
   it('O60 a transaction that waits for a lock is over within its bound, and its locks with it', async () => {
     const database = cluster.database({ maxTimeoutMs: 10_000, maxTransactionMs: BOUND_MS });
-    const [first, second] = [await cluster.replica().stored(), await cluster.replica().stored()];
+    const [first, second] = [await (await cluster.replica()).stored(), await (await cluster.replica()).stored()];
     const hold = await holdTask(cluster.db, second.taskNo);
     const lock = 'SELECT FROM a2a_tasks WHERE task_no = $1 FOR UPDATE';
     const waiting = errorOf(
@@ -181,7 +181,7 @@ describe('Calls to the database are bounded', () => {
   });
 
   it('O60 a process that freezes inside a transaction loses it on the server: the lease is claimable', async () => {
-    const [frozen, b] = [cluster.replica(), cluster.replica()];
+    const [frozen, b] = [await cluster.replica(), await cluster.replica()];
     const database = cluster.database({ maxTimeoutMs: 10_000, maxTransactionMs: BOUND_MS });
     const { taskNo } = await frozen.working();
     await cluster.db.query("UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'");

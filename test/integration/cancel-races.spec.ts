@@ -21,7 +21,7 @@ describe('Cancels that race writes', () => {
   const canceledEnd = (taskId: string) => () => canceled({ taskId, contextId: `context of ${taskId}` });
 
   it('O4 an artifact in flight when the cancel is forced: CANCELED, and the artifact is kept', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     const hold = await holdEvents(cluster.db);
     loop.add(artifact(scope, 'result', HOLD_HERE));
@@ -39,7 +39,7 @@ describe('Cancels that race writes', () => {
   });
 
   it("O4 an artifact saved between a cancel's load and its save: refused, loaded again, both are kept", async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     const call = callContextOf(scope);
     const loaded = await b.tasks.load(scope.taskId, call);
@@ -56,7 +56,7 @@ describe('Cancels that race writes', () => {
 
   it('O4 an artifact saved between the read and the write of a recovery that cancels: kept', async () => {
     const faults = interceptable();
-    const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
+    const [a, b] = [await cluster.replica(), await cluster.replica({ database: faults.database })];
     const { scope, taskNo } = await a.working();
     await b.tasks.requestCancel(scope, b.leaseRequest('cancel'));
     await expireLeases(cluster.db, taskNo);
@@ -75,7 +75,7 @@ describe('Cancels that race writes', () => {
   });
 
   it('O54 a cancel is forced while the holder commits without pause: CANCELED, nothing after it', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     const underWay = new Deferred();
     const streaming = (async () => {
@@ -97,7 +97,7 @@ describe('Cancels that race writes', () => {
   });
 
   it('O55 a forced end waits for a claim and takes the claimed lease away with it', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.working();
     await expireLeases(cluster.db, taskNo);
     const claim = 'UPDATE a2a_task_leases SET generation = DEFAULT WHERE task_no = $1';
@@ -110,7 +110,7 @@ describe('Cancels that race writes', () => {
   });
 
   it('O42 O44 waiting, canceled elsewhere, a second cancel and a follow-up here', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const first = await b.tasks.requestCancel(scope, b.leaseRequest('cancel'));
     expect(first.outcome).toBe('admitted');
@@ -125,7 +125,7 @@ describe('Cancels that race writes', () => {
   });
 
   it("O43 a cancel of somebody else's task is of one that is not there", async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.working();
     for (const foreign of [{ owner: 'mallory' }, { tenant: 'other' }, { taskId: 'unknown' }]) {
       const answer = await b.tasks.requestCancel({ ...scope, ...foreign }, b.leaseRequest('cancel'));
@@ -136,7 +136,7 @@ describe('Cancels that race writes', () => {
   });
 
   it('O41 while it is being canceled an INPUT_REQUIRED does not end the turn; the terminal status does', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     loop.cancel();
     loop.add(status(scope, INPUT_REQUIRED));

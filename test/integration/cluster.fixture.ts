@@ -1,50 +1,47 @@
 import { randomUUID } from 'node:crypto';
 import { type Message, SendMessageRequest, type Task } from '@a2a-js/sdk';
-import { resolveUserScope, ServerCallContext } from '@a2a-js/sdk/server';
-import { Logger } from '@nestjs/common';
-import type { DataSource } from 'typeorm';
-import {
-  ClusterDatabase,
-  type DatabaseLimits,
-} from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
-import { tablesOf } from '../../libs/a2a-cluster/src/postgres/schema/table-names.js';
-import { FencedTransactions } from '../../libs/a2a-cluster/src/postgres/effects/fenced-transactions.js';
-import { TypeOrmEffectStore } from '../../libs/a2a-cluster/src/postgres/effects/typeorm-effect-store.js';
+import { type AgentExecutor, ServerCallContext } from '@a2a-js/sdk/server';
+import { Logger, Module } from '@nestjs/common';
+import { ScheduleModule } from '@nestjs/schedule';
+import { Test } from '@nestjs/testing';
+import { A2AClusterModule } from 'nestjs-a2a-cluster';
+import { EffectStore, LeaseStore, TaskEventStream, VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
+import { DataSource } from 'typeorm';
+import { TurnTransactions } from '../../libs/a2a-cluster/src/effects/turn-transactions.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import type { ClaimedLease, LeaseRequest } from '../../libs/a2a-cluster/src/leases/lease-store.js';
 import type { LeaseTimes } from '../../libs/a2a-cluster/src/options/lease.options.js';
-import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/postgres/leases/typeorm-lease-store.js';
+import {
+  ClusterDatabase,
+  type DatabaseLimits,
+} from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
+import { DatabaseAccess } from '../../libs/a2a-cluster/src/postgres/connection/database-access.js';
+import type { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/postgres/leases/typeorm-lease-store.js';
+import { tablesOf } from '../../libs/a2a-cluster/src/postgres/schema/table-names.js';
+import type { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/postgres/streams/typeorm-task-event-stream.js';
+import type { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/postgres/tasks/typeorm-task-store.js';
+import { type Claim } from '../../libs/a2a-cluster/src/recovery/abandoned-leases.js';
 import { AbandonedTaskSweeper } from '../../libs/a2a-cluster/src/recovery/abandoned-task.sweeper.js';
-import { AbandonedLeases, type Claim } from '../../libs/a2a-cluster/src/recovery/abandoned-leases.js';
 import { AbandonedTurnRecovery } from '../../libs/a2a-cluster/src/recovery/abandoned-turn.recovery.js';
-import type { ReExecution } from '../../libs/a2a-cluster/src/recovery/re-execution.js';
-import type { SweeperOptions } from '../../libs/a2a-cluster/src/options/sweeper.options.js';
 import { Poller } from '../../libs/a2a-cluster/src/streams/poller.js';
-import { TypeOrmTaskEventStream } from '../../libs/a2a-cluster/src/postgres/streams/typeorm-task-event-stream.js';
 import { ArtifactRestart } from '../../libs/a2a-cluster/src/tasks/artifact-restart.js';
 import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
-import { scopeResolver } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
 import type { TaskScope } from '../../libs/a2a-cluster/src/tasks/task-store.js';
-import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/postgres/tasks/typeorm-task-store.js';
 import { CommitLoop } from '../../libs/a2a-cluster/src/turns/commit-loop.js';
-import { defaultContextCodec } from '../../libs/a2a-cluster/src/options/context-codec.js';
-import { RunningTurns } from '../../libs/a2a-cluster/src/turns/running-turns.js';
 import { TurnAdmission } from '../../libs/a2a-cluster/src/turns/turn-admission.js';
 import type { TurnExecution } from '../../libs/a2a-cluster/src/turns/turn-execution.js';
 import { TurnFactory } from '../../libs/a2a-cluster/src/turns/turn-factory.js';
 import { createTestDatabase, type TestDatabase, type TestDataSourceOptions } from '../helpers/database.js';
+import { REQUIRED_OPTIONS } from '../helpers/options.js';
 import { expectNothingLeft, watchTimers } from '../helpers/resource-check.js';
 import { INPUT_REQUIRED, message, status, taskEvent, taskOf } from './events.fixture.js';
-import { type DatabaseFactory, resumeAll } from './faults.fixture.js';
+import { accessTo, type DatabaseFactory, resumeAll } from './faults.fixture.js';
 import { releaseHolds } from './rows.fixture.js';
 
 /** Long enough that nothing expires or gives up by itself: leases expire because a test says so, in SQL. */
 const TIMES: LeaseTimes = { heartbeatIntervalMs: 20_000, ttlMs: 60_000 };
 const TIMEOUT_MS = 15_000;
-
-/** Without an app there is no executor to run a turn again with; the policy here is `fail`. */
-const NO_RE_EXECUTION = undefined as unknown as ReExecution;
 
 export interface ReplicaOptions {
   agent?: string;
@@ -60,10 +57,28 @@ export interface ReplicaOptions {
 }
 
 /** The parts of one replica, with a holder id of its own, and without a single timer running. */
-export type Replica = ReturnType<typeof createCluster>;
+export type Replica = Awaited<ReturnType<typeof createCluster>>;
 
-/** Puts a replica together as the module's providers do. */
-export function createCluster(dataSource: DataSource, options: ReplicaOptions = {}) {
+/** Turns are started by the tests, up to the point where an executor would be called. */
+class NeverExecuted implements AgentExecutor {
+  execute(): Promise<void> {
+    return Promise.reject(new Error('No test calls the executor'));
+  }
+
+  cancelTask(): Promise<void> {
+    return Promise.reject(new Error('No test calls the executor'));
+  }
+}
+
+/** What an app with TypeOrmModule gives to the library. */
+function typeOrmModuleOf(dataSource: DataSource) {
+  @Module({ providers: [{ provide: DataSource, useValue: dataSource }], exports: [DataSource] })
+  class TypeOrmModuleOfATest {}
+  return TypeOrmModuleOfATest;
+}
+
+/** One replica, as the library's module puts it together. The app is never initialized: no loop runs. */
+export async function createCluster(dataSource: DataSource, options: ReplicaOptions = {}) {
   const { agent = 'default', times = TIMES, batchSize = 100, notify = false, leased = true } = options;
   const makeDatabase: DatabaseFactory = options.database ?? ((...args) => new ClusterDatabase(...args));
   const database = makeDatabase(dataSource, {
@@ -72,47 +87,38 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
     // As many as a test may hold up at the same time.
     maxConnections: 40,
   });
-  const tables = tablesOf(dataSource);
-  const holderId = `replica-${randomUUID().slice(0, 8)}`;
-  const leases = new TypeOrmLeaseStore(database, tables, agent);
-  const tasks = new TypeOrmTaskStore(database, tables, agent, scopeResolver(resolveUserScope));
-  const poller = new Poller(20);
-  const stream = new TypeOrmTaskEventStream(database, tasks, poller, {
-    ...{ notify, timeoutMs: TIMEOUT_MS, tasksTable: tables.tasks },
-  });
-  const heartbeat = new Heartbeat(leases, holderId, times);
-  const effects = new TypeOrmEffectStore(database, tables, true);
-  const transactions = new FencedTransactions(database, tables);
-  const sweeperOptions: SweeperOptions = {
-    ...{ intervalMs: 1_000, batchSize, policy: 'fail', maxAttempts: 3, maxConcurrentRecoveries: 4, backoffMs: 0 },
-  };
-  const abandoned = new AbandonedLeases(leases, heartbeat, new RunningTurns(), sweeperOptions);
-  const recovery = new AbandonedTurnRecovery(abandoned, NO_RE_EXECUTION, tasks, effects, stream, {
-    ...sweeperOptions,
+  const cluster = A2AClusterModule.forRoot({
+    ...REQUIRED_OPTIONS,
+    executor: NeverExecuted,
+    imports: [typeOrmModuleOf(dataSource), ScheduleModule.forRoot()],
     agentId: agent,
+    leases: leased && times,
+    ...(leased && { sweeper: { batchSize, backoffMs: 0 } }),
+    streams: { pollIntervalMs: 20, notify, retentionMs: Infinity },
   });
-  const sweeper = new AbandonedTaskSweeper(abandoned, recovery, sweeperOptions);
-  const turnsHeartbeat = leased ? heartbeat : undefined;
-  const admission = new TurnAdmission(tasks, turnsHeartbeat, recovery);
-  const turns = new TurnFactory(tasks, stream, turnsHeartbeat, effects, transactions, {
-    contextCodec: defaultContextCodec,
-    retryMs: times.ttlMs,
-    cancelTimeoutMs: 5_000,
-  });
+  const app = await Test.createTestingModule({ imports: [cluster] })
+    .overrideProvider(DatabaseAccess)
+    .useValue(accessTo(database))
+    .compile();
+  const tasks = app.get<TypeOrmTaskStore>(VersionedTaskStore);
+  const heartbeat = app.get(Heartbeat, { strict: false });
+  const admission = app.get(TurnAdmission, { strict: false });
+  const turns = app.get(TurnFactory, { strict: false });
+  const { holderId } = heartbeat;
   const parts = {
     database,
-    tables,
+    tables: tablesOf(dataSource),
     holderId,
-    leases,
+    leases: app.get<TypeOrmLeaseStore>(LeaseStore),
     tasks,
-    poller,
-    stream,
+    poller: app.get(Poller, { strict: false }),
+    stream: app.get<TypeOrmTaskEventStream>(TaskEventStream),
     heartbeat,
-    recovery,
-    sweeper,
+    recovery: app.get(AbandonedTurnRecovery, { strict: false }),
+    sweeper: app.get(AbandonedTaskSweeper),
     admission,
-    effects,
-    transactions,
+    effects: app.get(EffectStore),
+    transactions: app.get(TurnTransactions, { strict: false }),
   };
 
   /** A turn as the runner starts one, up to the point where its executor would be called. */
@@ -201,14 +207,7 @@ export function createCluster(dataSource: DataSource, options: ReplicaOptions = 
       });
       return { claimed, held, sentAt, slot: undefined };
     },
-    async close(): Promise<void> {
-      await sweeper.stop();
-      await poller.stop();
-      await heartbeat.stop();
-      await stream.close();
-      await leases.close();
-      await database.close();
-    },
+    close: () => app.close(),
   };
 }
 
@@ -289,10 +288,13 @@ export function useCluster(options: TestDataSourceOptions = {}) {
       databases.add(database);
       return database;
     },
-    replica(options?: ReplicaOptions): Replica {
-      const replica = createCluster(dataSource, options);
+    async replica(options?: ReplicaOptions): Promise<Replica> {
+      const replica = await createCluster(dataSource, options);
       replicas.add(replica);
       return replica;
+    },
+    replicas(count: number): Promise<Replica[]> {
+      return Promise.all(Array.from({ length: count }, () => this.replica()));
     },
   };
 }

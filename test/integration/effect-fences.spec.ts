@@ -21,7 +21,7 @@ describe('Outside actions and the lease', () => {
 
   /** A is frozen before its dispatch, and B has claimed but not yet written FAILED. */
   async function dispatchAfterTheClaim(database?: DatabaseFactory) {
-    const running = await cluster.replica(database && { database }).working();
+    const running = await (await cluster.replica(database && { database })).working();
     const { claimed, by } = await claimFrom(cluster, running);
     const run = action();
     const outcome = running.turn.effect('charge', NEVER, run);
@@ -50,7 +50,7 @@ describe('Outside actions and the lease', () => {
 
   /** B claims while A's action is under way at the outside. */
   async function settleAfterTheClaim(database?: DatabaseFactory) {
-    const running = await cluster.replica(database && { database }).working();
+    const running = await (await cluster.replica(database && { database })).working();
     const [called, answer] = [new Deferred(), new Deferred<string>()];
     const outcome = running.turn.effect('charge', NEVER, () => (called.resolve(), answer.promise));
     outcome.catch(() => undefined);
@@ -79,7 +79,7 @@ describe('Outside actions and the lease', () => {
 
   /** A claim while a dispatch has looked at its lease and is not through yet. */
   async function claimDuringADispatch(database?: DatabaseFactory) {
-    const running = await cluster.replica(database && { database }).working();
+    const running = await (await cluster.replica(database && { database })).working();
     const { turn, taskNo } = running;
     // Somebody else's entry under the same key, not committed: the dispatch waits for it, in its middle.
     const hold = await holdLock(
@@ -114,7 +114,7 @@ describe('Outside actions and the lease', () => {
   });
 
   it('I7 a lease that has run out permits no dispatch, claimed or not', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     await expireLeases(cluster.db, taskNo);
     const run = action();
     expect(await errorOf(turn.effect('charge', NEVER, run))).toBeInstanceOf(LeaseLostError);
@@ -123,7 +123,7 @@ describe('Outside actions and the lease', () => {
   });
 
   it('I3 expiry alone refuses no outcome: one that nobody has claimed the lease of is recorded', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const result = await turn.effect('charge', NEVER, async () => {
       await expireLeases(cluster.db, taskNo);
       return 'done';
@@ -133,7 +133,7 @@ describe('Outside actions and the lease', () => {
   });
 
   it('O20 past the local deadline nothing is called where no renewal comes through', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { turn, taskNo } = await a.working();
     await a.heartbeat.stop();
     Object.assign(turn.lease!, { deadline: performance.now() });
@@ -145,7 +145,7 @@ describe('Outside actions and the lease', () => {
   });
 
   it('O20 past the local deadline a lease that a renewal still finds is confirmed first, and then it is called', async () => {
-    const { turn } = await cluster.replica().working();
+    const { turn } = await (await cluster.replica()).working();
     Object.assign(turn.lease!, { deadline: performance.now() });
     expect(await turn.effect('charge', NEVER, action())).toBe('done');
     expect(turn.signal.aborted).toBe(false);
@@ -155,7 +155,7 @@ describe('Outside actions and the lease', () => {
     'I7 a turn that is %s while its dispatch is recorded calls nothing, and says that nothing was performed',
     async (how) => {
       const faults = interceptable();
-      const a = cluster.replica({ database: faults.database });
+      const a = await cluster.replica({ database: faults.database });
       const { turn, taskNo } = await a.working();
       await a.heartbeat.stop();
       const pause = new Pause(DISPATCH, 'after');
@@ -174,7 +174,7 @@ describe('Outside actions and the lease', () => {
   );
 
   it('O40 a cancel that was asked for elsewhere: nothing is called, TaskCanceledError', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, turn, taskNo } = await a.working();
     await turn.effect('before', NEVER, () => 'done');
     await b.tasks.requestCancel(scope, b.leaseRequest('cancel'));
@@ -186,7 +186,7 @@ describe('Outside actions and the lease', () => {
   });
 
   it('O40 an action that was under way when the cancel came is recorded with its outcome', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, turn, taskNo } = await a.working();
     const result = await turn.effect('charge', NEVER, async () => {
       await b.tasks.requestCancel(scope, b.leaseRequest('cancel'));
@@ -198,7 +198,7 @@ describe('Outside actions and the lease', () => {
   });
 
   it('I2 before the first event of a new task: the task, SUBMITTED, and its lease are there first', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const scope = newScope();
     const turn = await a.startTurn(scope, message());
     let token: number | undefined;
@@ -217,7 +217,7 @@ describe('Outside actions and the lease', () => {
 
   it('an action waits until what was published before it is stored', async () => {
     const faults = interceptable();
-    const { scope, loop, turn, taskNo } = await cluster.replica({ database: faults.database }).working();
+    const { scope, loop, turn, taskNo } = await (await cluster.replica({ database: faults.database })).working();
     const sent: string[] = [];
     faults.get().intercept = (sql, run) => {
       sent.push(/(INSERT INTO|UPDATE) "\w+"/.exec(sql)?.[0] ?? sql);
@@ -234,7 +234,7 @@ describe('Outside actions and the lease', () => {
     ['COMPLETED', COMPLETED],
     ['INPUT_REQUIRED', INPUT_REQUIRED],
   ])('after the last event of its turn, %s, an action is refused', async (_name, state) => {
-    const { scope, loop, turn, taskNo } = await cluster.replica().working();
+    const { scope, loop, turn, taskNo } = await (await cluster.replica()).working();
     loop.add(status(scope, state));
     const run = action();
     for (const stored of [false, true]) {
@@ -248,7 +248,7 @@ describe('Outside actions and the lease', () => {
   });
 
   it('after AUTH_REQUIRED the turn goes on, and so do its actions', async () => {
-    const { scope, loop, turn } = await cluster.replica().working();
+    const { scope, loop, turn } = await (await cluster.replica()).working();
     loop.add(status(scope, AUTH_REQUIRED));
     expect(await turn.effect('charge', NEVER, action())).toBe('done');
   });
@@ -277,7 +277,7 @@ describe('Outside actions and the lease', () => {
     'O53 the answer to a %s is lost (%s, %s): called once, recorded once',
     async (_what, how, replay, sql) => {
       const fault = breaking(sql, how, 2);
-      const { turn, taskNo, generation } = await cluster.replica({ database: fault.database }).working();
+      const { turn, taskNo, generation } = await (await cluster.replica({ database: fault.database })).working();
       fault.start();
       const run = action();
       expect(await turn.effect('charge', { replay }, run)).toBe('done');
@@ -290,7 +290,7 @@ describe('Outside actions and the lease', () => {
 
   it.each(['done', 'not done'] as const)('O53 the answer that nothing was performed is lost (%s)', async (how) => {
     const fault = breaking(SETTLE, how, 2);
-    const { turn, taskNo } = await cluster.replica({ database: fault.database }).working();
+    const { turn, taskNo } = await (await cluster.replica({ database: fault.database })).working();
     await errorOf(turn.effect('charge', { replay: 'idempotent' }, () => Promise.reject(new Error('lost'))));
     fault.start();
     const replay = jest.fn(() => ({ outcome: 'not_performed' as const }));
@@ -303,7 +303,7 @@ describe('Outside actions and the lease', () => {
   /** The database is away from this statement on, until the lease can be relied on no longer. */
   async function awayPastTheDeadline(statement: RegExp): Promise<RunningTurn & { run: jest.Mock; error: Error }> {
     const faults = interceptable();
-    const a = cluster.replica({ database: faults.database });
+    const a = await cluster.replica({ database: faults.database });
     const running = await a.working();
     await a.heartbeat.stop();
     let deadline: number | undefined;
@@ -333,7 +333,7 @@ describe('Outside actions and the lease', () => {
   });
 
   it('without leases an action is recorded all the same, until its task has ended', async () => {
-    const a = cluster.replica({ leased: false });
+    const a = await cluster.replica({ leased: false });
     const scope = newScope();
     const turn = await a.startTurn(scope, message());
     const [run, late] = [jest.fn((call: EffectCall) => Promise.resolve(call.fencingToken ?? 'none')), action()];

@@ -39,7 +39,7 @@ describe('What executors get wrong with outside actions', () => {
   it.each(badKeys)(
     'a key that is %s is refused, by value and rule, and nothing is recorded',
     async (_n, key, shown) => {
-      const { turn, taskNo } = await cluster.replica().working();
+      const { turn, taskNo } = await (await cluster.replica()).working();
       const run = action();
       for (const outcome of [
         turn.effect(key as string, NEVER, run),
@@ -57,7 +57,7 @@ describe('What executors get wrong with outside actions', () => {
   );
 
   it('a key of 200 characters, of any kind, is a key', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const keys = ['k'.repeat(200), '\ud83d\ude00'.repeat(100), '\n\u2028"\'$1;--%'];
     for (const key of keys) expect(await turn.effect(key, NEVER, action())).toBe('done');
     expect(Object.keys(await effectRows(cluster.db, taskNo)).sort()).toEqual([...keys].sort());
@@ -76,7 +76,7 @@ describe('What executors get wrong with outside actions', () => {
   ];
 
   it.each(badContracts)('a contract that is %s is refused, by value and rule', async (_name, contract, shown) => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const run = action();
     const error = await errorOf(turn.effect('charge', contract as EffectContract<string>, run));
     expect(error).toBeInstanceOf(TurnUsageError);
@@ -97,7 +97,7 @@ describe('What executors get wrong with outside actions', () => {
   ];
 
   it.each(nonsense)('a reconciler that returns %s is told so; the action stays unresolved', async (_n, said, shown) => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const run = jest.fn(() => Promise.reject(new Error('lost')));
     await errorOf(turn.effect('charge', NEVER, run));
     const error = await errorOf(turn.effect('charge', { replay: () => said as never }, run));
@@ -116,7 +116,7 @@ describe('What executors get wrong with outside actions', () => {
     ['a transaction in a transaction', 'a transaction'],
     ['an effect in a reconciler', 'an effect'],
   ])('%s is refused, however deep, and the outer one goes on', async (what, outside) => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const run = action();
     const inner = async (): Promise<string> => {
       await new Promise(setImmediate);
@@ -139,14 +139,14 @@ describe('What executors get wrong with outside actions', () => {
   });
 
   it('an action of another turn, inside of one, is none of its business', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const [one, other] = [await a.working(), await a.working()];
     const inner = () => other.turn.transaction(() => other.turn.flush().catch(({ name }: Error) => name));
     expect(await one.turn.effect('charge', NEVER, async () => (await inner()) ?? null)).toBe('TurnUsageError');
   });
 
   it('two calls with one key at once: the second is refused, the first goes on', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const answer = new Deferred<string>();
     const run = action();
     const first = turn.effect('charge', NEVER, () => answer.promise);
@@ -182,7 +182,7 @@ describe('What executors get wrong with outside actions', () => {
 
   it.each(results)('a result with %s is refused, by key and path; the action stays unresolved', async (...given) => {
     const [, result, path, found] = given;
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const run = jest.fn(() => result);
     const error = await errorOf(turn.effect('charge', NEVER, run));
     expect(error).toBeInstanceOf(EffectResultError);
@@ -194,7 +194,7 @@ describe('What executors get wrong with outside actions', () => {
   });
 
   it('a result that a reconciler gives is held to the same', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     await errorOf(turn.effect<unknown>('charge', NEVER, () => Promise.reject(new Error('lost'))));
     const replay = () => ({ outcome: 'succeeded' as const, result: { when: new Date() } as unknown });
     expect(await errorOf(turn.effect('charge', { replay }, action()))).toMatchObject({ path: 'result.when' });

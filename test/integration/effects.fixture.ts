@@ -22,7 +22,8 @@ export async function effectRows(db: TestDatabase, taskNo: number): Promise<Reco
 }
 
 /** The lease of a turn runs out and another replica claims it. */
-export async function claimFrom(cluster: Cluster, { scope, taskNo }: RunningTurn, by: Replica = cluster.replica()) {
+export async function claimFrom(cluster: Cluster, { scope, taskNo }: RunningTurn, other?: Replica) {
+  const by = other ?? (await cluster.replica());
   await expireLeases(cluster.db, taskNo);
   const [claimed] = await by.leases.claim({ holder: by.holderId, ttlMs: 60_000, limit: 1, scope });
   return { by, claimed: claimed! };

@@ -20,7 +20,7 @@ describe('Outside actions of a turn', () => {
 
   /** A turn with an action that the outside may have accepted, or not. */
   async function withUnresolved<T>(contract: EffectContract<T>, key = 'charge'): Promise<RunningTurn> {
-    const running = await cluster.replica().working();
+    const running = await (await cluster.replica()).working();
     const lost = action(() => Promise.reject(new Error('no answer')));
     await expect(running.turn.effect(key, contract as never, lost)).rejects.toThrow('no answer');
     expect(lost).toHaveBeenCalledTimes(1);
@@ -28,7 +28,7 @@ describe('Outside actions of a turn', () => {
   }
 
   it('O39 I7 an action is recorded as dispatched before it is called, and with its result after', async () => {
-    const { turn, taskNo, generation } = await cluster.replica().working();
+    const { turn, taskNo, generation } = await (await cluster.replica()).working();
     const of = { replay: 'never', attempt: 1, generation };
     let call: EffectCall | undefined;
     const result = await turn.effect('charge', NEVER, async (given) => {
@@ -56,7 +56,7 @@ describe('Outside actions of a turn', () => {
     ['false', false],
     ['nothing', undefined],
   ])('O39 a later call returns what was recorded, in this attempt and the next: %s', async (_name, value) => {
-    const first = await cluster.replica().working();
+    const first = await (await cluster.replica()).working();
     const run = action(() => value);
     expect(await first.turn.effect('charge', NEVER, run)).toEqual(value);
     expect(await first.turn.effect('charge', NEVER, run)).toEqual(value);
@@ -74,12 +74,12 @@ describe('Outside actions of a turn', () => {
   });
 
   it('O39 each key is an action of its own, with a key of its own for the outside', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const key = action(({ idempotencyKey }) => idempotencyKey);
     const keys = await Promise.all(['one', 'two', ' one', 'ONE'].map((name) => turn.effect(name, NEVER, key)));
     expect(new Set(keys).size).toBe(4);
     expect(Object.keys(await effectRows(cluster.db, taskNo)).sort()).toEqual([' one', 'ONE', 'one', 'two']);
-    const other = await cluster.replica().working();
+    const other = await (await cluster.replica()).working();
     expect(await other.turn.effect('one', NEVER, key)).not.toBe(keys[0]);
   });
 
@@ -97,7 +97,7 @@ describe('Outside actions of a turn', () => {
   });
 
   it('O58 the same where it throws before it returns a promise', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const sync = (): never => {
       throw new Error('at once');
     };
@@ -216,7 +216,7 @@ describe('Outside actions of a turn', () => {
   });
 
   it('EffectNotPerformedError: recorded as not performed, rethrown, and dispatched again whatever the contract', async () => {
-    const first = await cluster.replica().working();
+    const first = await (await cluster.replica()).working();
     const refused = new EffectNotPerformedError('refused');
     const run = jest.fn<() => Promise<string>>().mockRejectedValueOnce(refused).mockRejectedValueOnce(refused);
     expect(await errorOf(first.turn.effect('charge', NEVER, run))).toBe(refused);
@@ -233,8 +233,8 @@ describe('Outside actions of a turn', () => {
   });
 
   it('O37 the replica dies within the call: FAILED, dispatched once, the status names the action', async () => {
-    const b = cluster.replica();
-    const { scope, turn, taskNo } = await cluster.replica().working();
+    const b = await cluster.replica();
+    const { scope, turn, taskNo } = await (await cluster.replica()).working();
     const [accepted, answer] = [new Deferred(), new Deferred<string>()];
     const run = action(() => (accepted.resolve(), answer.promise));
     await turn.effect('settled before', NEVER, () => 'done');

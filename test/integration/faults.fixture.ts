@@ -1,5 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import { ClusterDatabase } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
+import type { DatabaseAccess } from '../../libs/a2a-cluster/src/postgres/connection/database-access.js';
 import type { SqlExecutor } from '../../libs/a2a-cluster/src/postgres/connection/statement.js';
 import { storeError } from '../../libs/a2a-cluster/src/postgres/connection/database-errors.js';
 import type { Lane } from '../../libs/a2a-cluster/src/postgres/connection/connection-queue.js';
@@ -8,6 +9,10 @@ import { Deferred, within } from '../../tools/harness/wait.js';
 
 /** How a replica sees the database: a test that breaks statements on purpose gives its own. */
 export type DatabaseFactory = (...args: ConstructorParameters<typeof ClusterDatabase>) => ClusterDatabase;
+
+/** The way of stores to a database that is there already. */
+export const accessTo = (database: ClusterDatabase): DatabaseAccess =>
+  ({ require: () => database, used: database }) as unknown as DatabaseAccess;
 
 /** Stands between a replica and the database. `run` sends the statement, or another one in its place. */
 export type Interception = (

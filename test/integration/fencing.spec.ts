@@ -19,7 +19,7 @@ describe('A lease that was lost permits nothing', () => {
 
   /** A is frozen, B has claimed but not yet written, and A's last commit comes after all. */
   async function lateCommitBetweenClaimAndFailed(database?: DatabaseFactory) {
-    const [a, b] = [cluster.replica(database && { database }), cluster.replica()];
+    const [a, b] = [await cluster.replica(database && { database }), await cluster.replica()];
     const running = await a.working();
     const { scope, loop, turn, taskNo } = running;
     await expireLeases(cluster.db, taskNo);
@@ -52,7 +52,7 @@ describe('A lease that was lost permits nothing', () => {
   });
 
   it('I3 expiry alone refuses nothing: a holder whose lease nobody has claimed still writes', async () => {
-    const { working } = cluster.replica();
+    const { working } = await cluster.replica();
     const { scope, loop, turn, taskNo } = await working();
     await expireLeases(cluster.db, taskNo);
     loop.add(status(scope, COMPLETED));
@@ -63,7 +63,7 @@ describe('A lease that was lost permits nothing', () => {
 
   /** A's commit has looked at its lease and stands before its end; its lease runs out, and B sweeps. */
   async function claimDuringACommit(database?: DatabaseFactory) {
-    const [a, b] = [cluster.replica(database && { database }), cluster.replica()];
+    const [a, b] = [await cluster.replica(database && { database }), await cluster.replica()];
     const { scope, loop, turn, taskNo, generation } = await a.working();
     await expireLeases(cluster.db, taskNo);
     const hold = await holdEvents(cluster.db);
@@ -95,7 +95,7 @@ describe('A lease that was lost permits nothing', () => {
 
   /** B has acquired after A, and A releases late. */
   async function lateRelease(database?: DatabaseFactory) {
-    const [a, b] = [cluster.replica(database && { database }), cluster.replica()];
+    const [a, b] = [await cluster.replica(database && { database }), await cluster.replica()];
     const { taskNo, generation } = await a.working();
     await expireLeases(cluster.db, taskNo);
     const [claimed] = await b.leases.claim(claimFor(b.holderId));
@@ -111,7 +111,7 @@ describe('A lease that was lost permits nothing', () => {
   });
 
   it('O34 the same where the first turn has ended and a follow-up was admitted elsewhere', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo, generation } = await a.waiting();
     const next = await b.followUp(scope, message());
     expect(await a.leases.release(generation)).toBe(false);
@@ -136,7 +136,7 @@ describe('A lease that was lost permits nothing', () => {
 
   /** A claim of an expired lease is under way while somebody decides about the task. */
   async function decisionDuringAClaim(decide: 'admit' | 'requestCancel', claim = claimInPlace, lost = 'AUTH') {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = lost === 'AUTH' ? await a.waiting() : await a.working();
     if (lost === 'AUTH') await a.followUp(scope, message('before'));
     await expireLeases(cluster.db, taskNo);

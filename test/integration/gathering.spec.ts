@@ -40,7 +40,7 @@ describe('Chunks that follow each other fast', () => {
 
   /** A turn that has just committed, after a while: version 3. */
   async function justCommitted() {
-    const running = await cluster.replica().working();
+    const running = await (await cluster.replica()).working();
     stopClock();
     for (let state = 0; state < 2; state += 1) {
       jest.advanceTimersByTime(1_000);

@@ -41,7 +41,7 @@ describe('Commits of several turns in one statement', () => {
   };
 
   it('I2 I3 some go on, some end: each has its events, its state and its lease as if it had gone alone', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const turns = await turnsAtWork(a, 6);
     const [going, ending] = [turns.slice(0, 3), turns.slice(3)];
     const flushed = await publishTogether(a, [...going.map((turn) => working(turn)), ...ending.map(completed)]);
@@ -63,7 +63,7 @@ describe('Commits of several turns in one statement', () => {
   });
 
   it('I5 each has its own events, in their order, however many they are', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const turns = await turnsAtWork(a, 5);
     const versions = turns.map(({ scope, taskNo, generation }, at) => {
       const events = Array.from({ length: 5 - at }, (_, place) => artifact(scope, `${at}.${place}`));
@@ -83,7 +83,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** The lease of the first of three turns was claimed by B when their commits come. */
   async function oneWasClaimed(ending: boolean, guard?: Guardless) {
-    const [a, b] = [groupingReplica(cluster, { guard }), cluster.replica()];
+    const [a, b] = [await groupingReplica(cluster, { guard }), await cluster.replica()];
     const turns = await turnsAtWork(a, 3);
     await expireLeases(cluster.db, turns[0]!.taskNo);
     const [claimed] = await b.leases.claim(claimFor(b.holderId));
@@ -121,7 +121,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** The first of three tasks has ended, as a foreign hand would do it: with its version and its lease as they were. */
   async function oneHasEnded(guard?: Guardless) {
-    const a = groupingReplica(cluster, { guard });
+    const a = await groupingReplica(cluster, { guard });
     const turns = await turnsAtWork(a, 3);
     const { taskNo } = turns[0]!;
     await cluster.db.query(`UPDATE a2a_tasks SET state = 'TASK_STATE_CANCELED' WHERE task_no = $1`, [taskNo]);
@@ -145,7 +145,7 @@ describe('Commits of several turns in one statement', () => {
   });
 
   it('I3 one that somebody saved meanwhile follows on that, alone', async () => {
-    const [a, b] = [groupingReplica(cluster), cluster.replica()];
+    const [a, b] = [await groupingReplica(cluster), await cluster.replica()];
     const turns = await turnsAtWork(a, 3);
     const context = callContextOf(turns[0]!.scope);
     const task = (await b.tasks.load(turns[0]!.scope.taskId, context))!;
@@ -162,7 +162,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** Somebody holds the row of the first of three tasks while their commits come. */
   async function oneTaskIsLocked(guard?: Guardless) {
-    const a = groupingReplica(cluster, { guard, patient: true });
+    const a = await groupingReplica(cluster, { guard, patient: true });
     const turns = await turnsAtWork(a, 3);
     const hold = await holdTask(cluster.db, turns[0]!.taskNo);
     const flushed = await publishTogether(a, turns.map(completed));
@@ -191,7 +191,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** A renewal round has come as far as the second of two leases, and has the first one before it. */
   async function renewalInTheOtherOrder(guard?: Guardless) {
-    const a = groupingReplica(cluster, { guard, patient: true });
+    const a = await groupingReplica(cluster, { guard, patient: true });
     const turns = await turnsAtWork(a, 2);
     const renew = 'UPDATE a2a_task_leases SET renewed_at = clock_timestamp() WHERE task_no = $1';
     const renewal = await holdLock(cluster.db, renew, [turns[1]!.taskNo]);
@@ -218,7 +218,7 @@ describe('Commits of several turns in one statement', () => {
   });
 
   it('I3 what changes between the look at a row and its lock is seen: the row is judged as it is then', async () => {
-    const [a, b] = [groupingReplica(cluster, { patient: true }), cluster.replica()];
+    const [a, b] = [await groupingReplica(cluster, { patient: true }), await cluster.replica()];
     const turns = await turnsAtWork(a, 5);
     const [claimed, saved, ended, renewed, as] = turns as [
       RunningTurn,
@@ -257,7 +257,7 @@ describe('Commits of several turns in one statement', () => {
 
   /** A group stands before its end, with all of its locks, when the leases run out. */
   async function groupInFlight(guard?: Guardless) {
-    const [a, b] = [groupingReplica(cluster, { guard, patient: true }), cluster.replica()];
+    const [a, b] = [await groupingReplica(cluster, { guard, patient: true }), await cluster.replica()];
     const turns = await turnsAtWork(a, 3);
     const [going, holding, ending] = turns as [RunningTurn, RunningTurn, RunningTurn];
     const hold = await holdEvents(cluster.db);
@@ -290,7 +290,7 @@ describe('Commits of several turns in one statement', () => {
 
   it('O3 an event that the database refuses is refused alone, and its turn stores nothing of it', async () => {
     await refuseEvents(cluster.db);
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const turns = await turnsAtWork(a, 3);
     const [first, refused, last] = turns as [RunningTurn, RunningTurn, RunningTurn];
     const flushed = await Promise.all(
@@ -309,7 +309,7 @@ describe('Commits of several turns in one statement', () => {
     ['done', true],
     ['not done', false],
   ])('O53 a group whose answer was lost, %s: each commit is there once, and its turn goes on', async (_what, done) => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const turns = await turnsAtWork(a, 3);
     let lost = false;
     interceptGroups(a.database, async (_sql, run) => {
@@ -326,7 +326,7 @@ describe('Commits of several turns in one statement', () => {
   });
 
   it('I2 of two commits of one task in a group one is stored, and the other is refused', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const { scope, taskNo, generation } = await a.working();
     const others = await turnsAtWork(a, 2);
     const append = (turn: Pick<RunningTurn, 'scope' | 'taskNo' | 'generation'>, endsTurn: boolean) =>
@@ -345,7 +345,7 @@ describe('Commits of several turns in one statement', () => {
   });
 
   it('a commit that is too large to share a statement goes alone', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const turns = await turnsAtWork(a, 2);
     const flushed = await publishTogether(a, turns.map((turn) => working(turn, 'x'.repeat(40_000)))); // prettier-ignore
     expect(await Promise.all(flushed)).toEqual([undefined, undefined]);

@@ -45,7 +45,7 @@ describe('First commits of several turns in one statement', () => {
   };
 
   it('I2 each has its task, its events, its lease and its receipt; one that ends at once has no lease', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const tasks = [newTask(a), newTask(a), newTask(a)];
     const { lease: _none, ...ended } = newTask(a).options;
     const made = await createTogether(a, [...tasks, { scope: newScope(), options: ended }]);
@@ -66,7 +66,7 @@ describe('First commits of several turns in one statement', () => {
   });
 
   it('I7 of one message twice in a group, one is accepted and the other finds its task', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const receipt = receiptOf();
     const [other, first, second] = await createTogether(a, [
       newTask(a),
@@ -80,7 +80,7 @@ describe('First commits of several turns in one statement', () => {
   });
 
   it('I7 O2 a message that was accepted before, or an id that is taken, keeps its own commit alone', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const before = newTask(a);
     const { taskNo } = (await create(a, before)) as { taskNo: number };
     const [repeated, taken, fresh] = await createTogether(a, [
@@ -96,7 +96,7 @@ describe('First commits of several turns in one statement', () => {
   });
 
   it('I7 a receipt out of its window is the new task’s', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const before = newTask(a);
     await create(a, before);
     await cluster.db.query(`UPDATE a2a_message_receipts SET created_at = created_at - interval '1 hour'`);
@@ -110,7 +110,7 @@ describe('First commits of several turns in one statement', () => {
     ['done', true],
     ['not done', false],
   ])('O53 a group whose answer was lost, %s: asked again, each finds its own task', async (_what, done) => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const tasks = [newTask(a), newTask(a)];
     interceptGroups(a.database, async (_sql, run) => {
       if (done) await run();
@@ -128,7 +128,7 @@ describe('First commits of several turns in one statement', () => {
   /** The same two messages reach two replicas in opposite orders, and both are stored in groups at the same time. */
   async function inOppositeOrders(guard?: Guardless) {
     const options = { guard, patient: true };
-    const [a, b] = [groupingReplica(cluster, options), groupingReplica(cluster, options)];
+    const [a, b] = [await groupingReplica(cluster, options), await groupingReplica(cluster, options)];
     const failures: string[] = [];
     for (const { database } of [a, b]) {
       interceptGroups(database, (_sql, run) =>
@@ -178,7 +178,7 @@ describe('First commits of several turns in one statement', () => {
 
   /** Somebody has a message's receipt in a transaction of several statements when a group comes with it. */
   async function oneReceiptIsLocked(patient: boolean) {
-    const a = groupingReplica(cluster, { patient });
+    const a = await groupingReplica(cluster, { patient });
     const receipt = receiptOf();
     const hold = await holdLock(
       cluster.db,
@@ -209,7 +209,7 @@ describe('First commits of several turns in one statement', () => {
   });
 
   it('a task with a push receiver, and one without a receipt, go alone', async () => {
-    const a = groupingReplica(cluster);
+    const a = await groupingReplica(cluster);
     const push = { configId: 'p', config: '{}', wireVersion: '1.0' };
     const { receipt: _none, ...bare } = newTask(a).options;
     const made = await createTogether(a, [newTask(a, { push }), { scope: newScope(), options: bare }]);

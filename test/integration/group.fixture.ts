@@ -21,9 +21,12 @@ export interface GroupingOptions {
   patient?: boolean;
 }
 
-export function groupingReplica(cluster: Cluster, { guard, patient }: GroupingOptions = {}): GroupingReplica {
+export async function groupingReplica(
+  cluster: Cluster,
+  { guard, patient }: GroupingOptions = {},
+): Promise<GroupingReplica> {
   let groups = 0;
-  const replica = cluster.replica({
+  const replica = await cluster.replica({
     database: (...args) => (guard ? guard.database(...args) : new InterceptedDatabase(...args)),
   });
   const database = replica.database as InterceptedDatabase;

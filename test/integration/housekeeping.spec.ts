@@ -1,3 +1,4 @@
+import { optionsWith } from '../helpers/options.js';
 import { randomUUID } from 'node:crypto';
 import { InterruptedTaskTimeout } from '../../libs/a2a-cluster/src/recovery/interrupted-task.timeout.js';
 import { type Replica, useCluster } from './cluster.fixture.js';
@@ -32,7 +33,7 @@ describe('Housekeeping', () => {
 
   describe('retention of events', () => {
     it('I5 prunes what the snapshot contains and is old enough, and nothing else', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { scope, loop, turn, taskNo } = await a.waiting();
       const next = await a.followUp(scope, message('answer'));
       next.loop!.add(artifact(scope, 'a1'));
@@ -50,7 +51,7 @@ describe('Housekeeping', () => {
     });
 
     it('O48 keeps what a push receiver still needs, but not for one that was given up', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { taskNo } = await a.waiting();
       await cluster.db.query(
         `INSERT INTO a2a_push_configs (task_no, config_id, config, wire_version, delivered_version, failed)
@@ -65,7 +66,7 @@ describe('Housekeeping', () => {
     });
 
     it('I5 prunes in bounded batches, each event once, however many replicas do it at once', async () => {
-      const replicas = Array.from({ length: 4 }, () => cluster.replica());
+      const replicas = await cluster.replicas(4);
       for (let task = 0; task < 10; task += 1) await replicas[0]!.waiting();
       await age('a2a_task_events', 'created_at');
       const pruned = await Promise.all(replicas.map(({ tasks }) => tasks.pruneEvents(HOUR_MS, 4)));
@@ -76,7 +77,7 @@ describe('Housekeeping', () => {
     });
 
     it('I5 prunes the events of tasks that were deleted', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { taskNo } = await a.working();
       await cluster.db.query('DELETE FROM a2a_tasks WHERE task_no = $1', [taskNo]);
       await age('a2a_task_events', 'created_at');
@@ -84,7 +85,7 @@ describe('Housekeeping', () => {
     });
 
     it('I7 prunes receipts that are out of their window', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       await cluster.db.query(
         `INSERT INTO a2a_message_receipts (tenant, owner, agent, message_id, fingerprint, task_no, created_at)
          SELECT '', 'o', 'default', 'm' || n, 'h', n, clock_timestamp() - n * interval '1 hour'
@@ -108,7 +109,7 @@ describe('Housekeeping', () => {
     };
 
     it('prunes tasks that ended long ago with all that they have, their events in batches of their own', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const [old, waiting] = [await ended(a), await a.waiting()];
       await cluster.db.query(
         `INSERT INTO a2a_push_configs (task_no, config_id, config, wire_version, delivered_version, failed)
@@ -134,7 +135,7 @@ describe('Housekeeping', () => {
     });
 
     it('keeps a task whose end a receiver has not been told, one under a lease, and another agent’s', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const [behind, leased, foreign] = [await ended(a), await ended(a), await ended(a)];
       await cluster.db.query(
         `INSERT INTO a2a_push_configs (task_no, config_id, config, wire_version, delivered_version)
@@ -158,7 +159,7 @@ describe('Housekeeping', () => {
     });
 
     it('I7 forgets effects of turns that are over, never of one that may still ask for them', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { taskNo } = await a.working();
       const [{ turn: turnId } = { turn: '' }] = await cluster.db.query<{ turn: string }>(
         'SELECT turn_id AS turn FROM a2a_task_leases WHERE task_no = $1',
@@ -182,10 +183,10 @@ describe('Housekeeping', () => {
 
   describe('timeout of tasks that wait', () => {
     const timeoutOf = ({ tasks, stream }: Replica): InterruptedTaskTimeout =>
-      new InterruptedTaskTimeout(tasks, stream, HOUR_MS);
+      new InterruptedTaskTimeout(tasks, stream, optionsWith({ interruptedTaskTimeoutMs: HOUR_MS }));
 
     it('I6 a task that waits too long is FAILED, and its followers hear it; one that waits since just now is not', async () => {
-      const [a, b] = [cluster.replica(), cluster.replica()];
+      const [a, b] = [await cluster.replica(), await cluster.replica()];
       const overdue = await a.waiting();
       await age('a2a_tasks', 'state_since');
       const young = await a.waiting();
@@ -208,7 +209,7 @@ describe('Housekeeping', () => {
     });
 
     it('I2 a task under a lease does not wait: neither with its turn still running nor with one just admitted', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { scope, loop, turn, taskNo } = await a.working();
       loop.add(status(scope, AUTH_REQUIRED));
       await turn.flush();
@@ -225,7 +226,7 @@ describe('Housekeeping', () => {
       ['a follow-up was admitted and has asked again', true],
     ])('I4 %s between the look and the decision: the task is left alone', async (_name, asked) => {
       const faults = interceptable();
-      const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
+      const [a, b] = [await cluster.replica(), await cluster.replica({ database: faults.database })];
       const { scope, taskNo } = await a.waiting();
       await age('a2a_tasks', 'state_since');
       const pause = new Pause(/state_since <= \(SELECT clock_timestamp\(\)\)/, 'after');
@@ -243,7 +244,7 @@ describe('Housekeeping', () => {
     });
 
     it('I4 many replicas time out the same tasks at once: one FAILED each', async () => {
-      const replicas = Array.from({ length: 4 }, () => cluster.replica());
+      const replicas = await cluster.replicas(4);
       const waiting = await Promise.all(Array.from({ length: 8 }, () => replicas[0]!.waiting()));
       await age('a2a_tasks', 'state_since');
       await Promise.all(replicas.map((replica) => timeoutOf(replica).runOnce()));

@@ -44,9 +44,9 @@ describe('Everything at once', () => {
   const cluster = useCluster();
 
   /** A replica whose commits lose their answer now and then, done or not done. */
-  function unreliable(choose: Chooser): Replica {
+  async function unreliable(choose: Chooser): Promise<Replica> {
     const faults = interceptable();
-    const replica = cluster.replica({ database: faults.database });
+    const replica = await cluster.replica({ database: faults.database });
     const database = faults.get();
     database.intercept = async (sql, run) => {
       if (!sql.includes('INSERT INTO "a2a_task_events"') || !choose.chance(0.15)) return run();
@@ -155,8 +155,8 @@ describe('Everything at once', () => {
 
   async function round(seed: number): Promise<void> {
     const choose = chooser(seed);
-    const calm = cluster.replica();
-    const replicas = [unreliable(choose), unreliable(choose), unreliable(choose)];
+    const calm = await cluster.replica();
+    const replicas = [await unreliable(choose), await unreliable(choose), await unreliable(choose)];
     const books = new Books();
     const scope = newScope();
     const first = await replicas[0]!.working(scope);

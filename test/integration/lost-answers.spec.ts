@@ -57,14 +57,14 @@ const cases: [Lost][] = [['done'], ['not done']];
 describe('Commits whose answer was lost', () => {
   const cluster = useCluster();
 
-  function replicaWithFaults() {
+  async function replicaWithFaults() {
     const faults = interceptable();
-    const replica = cluster.replica({ database: faults.database });
+    const replica = await cluster.replica({ database: faults.database });
     return { replica, database: faults.get() };
   }
 
   it.each(cases)('O53 the first commit of a new task, %s: one task, one lease, the turn goes on', async (lost) => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const scope = newScope();
     const turn = await replica.startTurn(scope, message());
     const fault = loseCommit(database, lost);
@@ -84,7 +84,7 @@ describe('Commits whose answer was lost', () => {
   });
 
   it.each(cases)('O53 a first commit that ends its turn at once, %s', async (lost) => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const scope = newScope();
     const turn = await replica.startTurn(scope, message());
     loseCommit(database, lost);
@@ -94,7 +94,7 @@ describe('Commits whose answer was lost', () => {
   });
 
   it.each(cases)('O53 a later commit, %s: one copy of the events, the turn goes on', async (lost) => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { scope, turn, loop, taskNo, generation } = await replica.working();
     const fault = loseCommit(database, lost, 2);
     loop.add(artifact(scope, 'a1', 'one'));
@@ -109,7 +109,7 @@ describe('Commits whose answer was lost', () => {
   });
 
   it.each(cases)('O53 the ending commit, %s: one terminal event, the lease is gone', async (lost) => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { scope, turn, loop, taskNo } = await replica.working();
     loseCommit(database, lost, 2);
     loop.add(status(scope, COMPLETED));
@@ -121,17 +121,17 @@ describe('Commits whose answer was lost', () => {
   });
 
   it.each(cases)('O53 the commit that asks and lets go, %s: the next turn finds the task waiting', async (lost) => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { scope, turn, loop, taskNo } = await replica.working();
     loseCommit(database, lost);
     loop.add(status(scope, INPUT_REQUIRED));
     await turn.flush();
-    expect((await cluster.replica().followUp(scope, message('answer'))).fencingToken).toBeDefined();
+    expect((await (await cluster.replica()).followUp(scope, message('answer'))).fencingToken).toBeDefined();
     expect((await logOf(cluster.db, taskNo)).slice(1)).toEqual(['status INPUT_REQUIRED', 'userMessage answer']);
   });
 
   it.each(cases)('O53 the admission of a follow-up, %s: its message once, and its own lease', async (lost) => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { scope, taskNo } = await replica.waiting();
     const fault = loseTransaction(database, lost);
     const turn = await replica.followUp(scope, message('answer'));
@@ -145,8 +145,8 @@ describe('Commits whose answer was lost', () => {
   });
 
   it('O53 an admission, done, whose lease is claimed before the retry: its message once, and no second turn', async () => {
-    const { replica, database } = replicaWithFaults();
-    const b = cluster.replica();
+    const { replica, database } = await replicaWithFaults();
+    const b = await cluster.replica();
     const { scope, taskNo } = await replica.waiting();
     database.interceptTransaction = async (run) => {
       database.interceptTransaction = (again) => again();
@@ -163,7 +163,7 @@ describe('Commits whose answer was lost', () => {
   });
 
   it('O53 an admission, done, whose lease this replica itself has claimed: what it made is not there any more', async () => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { scope, taskNo } = await replica.waiting();
     database.interceptTransaction = async (run) => {
       database.interceptTransaction = (again) => again();
@@ -180,8 +180,8 @@ describe('Commits whose answer was lost', () => {
   });
 
   it('B12 a claim whose answer was lost, three times: no attempt is used up, and FAILED says one run', async () => {
-    const dead = cluster.replica();
-    const { replica: b, database } = replicaWithFaults();
+    const dead = await cluster.replica();
+    const { replica: b, database } = await replicaWithFaults();
     const { taskNo, scope } = await dead.working();
     await expireLeases(cluster.db, taskNo);
     const { intercept } = database;
@@ -205,7 +205,7 @@ describe('Commits whose answer was lost', () => {
   });
 
   it.each(cases)('O53 the request to cancel a waiting task, %s: repeated, it finds its own lease', async (lost) => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { scope, taskNo } = await replica.waiting();
     const lease = replica.leaseRequest('cancel');
     loseTransaction(database, lost);
@@ -216,9 +216,9 @@ describe('Commits whose answer was lost', () => {
   });
 
   it('O53 the answer is lost and somebody saves after it: the commit is found all the same', async () => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { scope, turn, loop, taskNo } = await replica.working();
-    const other = cluster.replica();
+    const other = await cluster.replica();
     const { intercept } = database;
     let broken = false;
     database.intercept = async (sql, run) => {
@@ -243,8 +243,8 @@ describe('Commits whose answer was lost', () => {
   });
 
   it('O53 the answer is lost and the lease is claimed before the retry: fenced, and its events stay once', async () => {
-    const { replica, database } = replicaWithFaults();
-    const b = cluster.replica();
+    const { replica, database } = await replicaWithFaults();
+    const b = await cluster.replica();
     const scope = newScope();
     const turn = await replica.startTurn(scope, message());
     const { intercept } = database;
@@ -265,30 +265,30 @@ describe('Commits whose answer was lost', () => {
   });
 
   it('O53 the write of a recovery, done: the task has ended, once, and nobody is left to end', async () => {
-    const { replica: b, database } = replicaWithFaults();
-    const { taskNo } = await cluster.replica().working();
+    const { replica: b, database } = await replicaWithFaults();
+    const { taskNo } = await (await cluster.replica()).working();
     await expireLeases(cluster.db, taskNo);
     loseCommit(database, 'done');
     await b.sweeper.runOnce();
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
-    expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 0 });
+    expect(await (await cluster.replica()).sweeper.runOnce()).toMatchObject({ claimed: 0 });
   });
 
   it('O53 O29 the write of a recovery, not done: the task is ended, by this sweep or when the claim has run out', async () => {
-    const { replica: b, database } = replicaWithFaults();
-    const { taskNo } = await cluster.replica().working();
+    const { replica: b, database } = await replicaWithFaults();
+    const { taskNo } = await (await cluster.replica()).working();
     await expireLeases(cluster.db, taskNo);
     loseCommit(database, 'not done');
     await b.sweeper.runOnce();
     expect(b.heartbeat.generations).toEqual([]); // it does not keep what it could not end
     await expireLeases(cluster.db);
-    await cluster.replica().sweeper.runOnce();
+    await (await cluster.replica()).sweeper.runOnce();
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
   });
 
   it('O53 a backend that is killed in the middle of a commit: rolled back, repeated, once in the log', async () => {
-    const { scope, turn, loop, taskNo } = await cluster.replica().working();
+    const { scope, turn, loop, taskNo } = await (await cluster.replica()).working();
     const hold = await holdEvents(cluster.db);
     loop.add(artifact(scope, 'a1', HOLD_HERE));
     await untilBlocked(cluster.db);
@@ -302,7 +302,7 @@ describe('Commits whose answer was lost', () => {
   });
 
   it('O53 a backend that is killed at the COMMIT of an admission: repeated, the message once, one lease', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     // A deferred trigger runs in COMMIT itself.
     await cluster.db.query(`
@@ -330,7 +330,7 @@ describe('Commits whose answer was lost', () => {
   it('O53 negative control: a retry that does not look for its commit id stores the events twice', async () => {
     const guard = withoutGuard([/commit_id = (\$\d+::uuid)/, '$1 IS NULL']);
     let database!: InterceptedDatabase;
-    const replica = cluster.replica({
+    const replica = await cluster.replica({
       database: (...args) => (database = guard.database(...args) as InterceptedDatabase),
     });
     const { scope, turn, loop, taskNo } = await replica.working();

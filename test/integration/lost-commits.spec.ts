@@ -55,7 +55,7 @@ describe('Commits that the database has lost', () => {
 
   /** A task at version 4, which the database has lost from version 2 on; followers of two replicas stand behind it. */
   async function lostUnderFollowers() {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const running = await a.working();
     const { scope, loop, turn, taskNo } = running;
     loop.add(chunk(scope, 'one', false));
@@ -107,7 +107,7 @@ describe('Commits that the database has lost', () => {
 
   /** A turn at version 5 whose commits the database has lost from version 3 on, and followers at 5, 4 and 3. */
   async function lostUnderTurn(text = (word: string): string => word) {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const running = await a.working();
     const { scope, loop, turn, taskNo } = running;
     loop.add(chunk(scope, text('one'), false));
@@ -211,7 +211,7 @@ describe('Commits that the database has lost', () => {
   });
 
   it('I3 a turn whose task was made after the point that was lost writes nothing any more, and is told', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     await deleteTask(cluster.db, taskNo);
     await cluster.db.query('DELETE FROM a2a_task_leases WHERE task_no = $1', [taskNo]);
@@ -223,7 +223,7 @@ describe('Commits that the database has lost', () => {
 
   it('I5 an answer to a poll that is older than what is committed meanwhile is no loss', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ database: faults.database });
+    const a = await cluster.replica({ database: faults.database });
     const { scope, loop, turn, taskNo } = await a.working();
     const follower = follow(a, taskNo);
     await follower.until(1);
@@ -251,7 +251,7 @@ describe('Commits that the database has lost', () => {
 
   it('I5 one look that shows less than is known is not enough: a second one tells', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ database: faults.database });
+    const a = await cluster.replica({ database: faults.database });
     const { scope, loop, turn, taskNo } = await a.working();
     loop.add(chunk(scope, 'one', false));
     await turn.flush();
@@ -274,7 +274,7 @@ describe('Commits that the database has lost', () => {
 
   it('I5 a page that was read before the loss is told to nobody after it', async () => {
     const faults = interceptable();
-    const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
+    const [a, b] = [await cluster.replica(), await cluster.replica({ database: faults.database })];
     const { scope, loop, turn, taskNo } = await a.working();
     const backup = await backUp(cluster.db, taskNo);
     const follower = follow(b, taskNo);
@@ -298,7 +298,7 @@ describe('Commits that the database has lost', () => {
   it('I5 a follower that begins beyond the log is brought level', async () => {
     const { b, taskNo, backup } = await lostUnderFollowers();
     await backup.restore();
-    const other = cluster.replica();
+    const other = await cluster.replica();
     const late = follow(other, taskNo, 4); // whoever subscribes has read the task a moment before
     await other.poller.runOnce();
     await late.until(2);

@@ -11,7 +11,7 @@ describe('The first terminal state wins', () => {
 
   /** A task that has COMPLETED, and what of it must not change any more. */
   async function completed() {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const running = await replica.working();
     running.loop.add(status(running.scope, COMPLETED));
     await running.turn.flush();
@@ -35,7 +35,7 @@ describe('The first terminal state wins', () => {
   });
 
   it('O5 what is published in the same breath after the terminal status is not stored', async () => {
-    const { working } = cluster.replica();
+    const { working } = await cluster.replica();
     const { scope, loop, turn, taskNo } = await working();
     loop.add(status(scope, COMPLETED));
     expect(loop.add(status(scope, WORKING))).toBe(false);
@@ -74,7 +74,7 @@ describe('The first terminal state wins', () => {
   it('O5 negative control: an append without the terminal states in its WHERE writes after the end', async () => {
     const guard = withoutGuard([/AND state NOT IN \([^)]*\)/, '']);
     const { scope, taskNo } = await completed();
-    const { tasks } = cluster.replica({ database: guard.database });
+    const { tasks } = await cluster.replica({ database: guard.database });
     await tasks.append({ taskNo, taskId: scope.taskId }, [status(scope, WORKING)], {
       ...{ expectedVersion: 2, commitId: randomUUID(), endsTurn: false },
     });
@@ -83,7 +83,7 @@ describe('The first terminal state wins', () => {
   });
 
   it('O5 I4 a lease cannot outlive the end: an append under it is refused, and so is its holder', async () => {
-    const { working, tasks } = cluster.replica();
+    const { working, tasks } = await cluster.replica();
     const { scope, loop, turn, taskNo, generation } = await working();
     await tasks.forceEnd(scope, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
@@ -109,7 +109,10 @@ describe('The first terminal state wins', () => {
 
   /** The holder's COMPLETED and somebody's forced CANCELED stand before the task's row lock together. */
   async function completionAndForcedCancel(first: 'completion' | 'cancel', database?: DatabaseFactory) {
-    const [holder, other] = [cluster.replica(database && { database }), cluster.replica(database && { database })];
+    const [holder, other] = [
+      await cluster.replica(database && { database }),
+      await cluster.replica(database && { database }),
+    ];
     const { scope, loop, turn, taskNo } = await holder.working();
     const hold = await holdTask(cluster.db, taskNo);
     const complete = (): void => void loop.add(status(scope, COMPLETED));

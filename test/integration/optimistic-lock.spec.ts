@@ -22,7 +22,7 @@ describe('Optimistic lock of tasks', () => {
 
   /** Both have read version 1 and stand before the task's row lock together. */
   async function twoWritersAtOneVersion(database?: DatabaseFactory) {
-    const writers = [cluster.replica(database && { database }), cluster.replica(database && { database })];
+    const writers = [await cluster.replica(database && { database }), await cluster.replica(database && { database })];
     const { scope, taskNo, taskId } = await writers[0]!.stored();
     const hold = await holdTask(cluster.db, taskNo);
     const writing = writers.map(({ tasks }, writer) =>
@@ -58,7 +58,7 @@ describe('Optimistic lock of tasks', () => {
   });
 
   it('O1 of the SDK: two calls that have loaded the same task, the second save is refused', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.stored();
     const [first, second] = [callContextOf(scope), callContextOf(scope)];
     const loaded = await Promise.all([a.tasks.load(scope.taskId, first), b.tasks.load(scope.taskId, second)]);
@@ -75,7 +75,7 @@ describe('Optimistic lock of tasks', () => {
   });
 
   it('O2 two inserts of one id: one conflict, and nothing of the loser', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const scope = newScope();
     const hold = await holdEvents(cluster.db);
     // The first has written its task and waits in the middle; the second waits for what becomes of the first.
@@ -92,7 +92,7 @@ describe('Optimistic lock of tasks', () => {
   });
 
   it('O2 two first commits of turns under one id: one lease, and the loser writes nothing any more', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo, generation } = await a.working();
     const late = await b.startTurn(scope, message());
     late.loop!.add(taskEvent(scope));
@@ -103,7 +103,7 @@ describe('Optimistic lock of tasks', () => {
   });
 
   it('O2 an insert that fell back leaves the id to the one that waited for it', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const scope = newScope();
     const hold = await holdEvents(cluster.db);
     const first = a.stored(scope, { metadata: { note: HOLD_HERE } }).catch(() => 'broken off');
@@ -120,7 +120,7 @@ describe('Optimistic lock of tasks', () => {
   });
 
   it('O6 a turn that somebody saved beside goes on from what it then is: nothing of either is lost', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, turn, loop, taskNo } = await a.working();
     const call = callContextOf(scope);
     const loaded = await b.tasks.load(scope.taskId, call);
@@ -142,7 +142,7 @@ describe('Optimistic lock of tasks', () => {
   });
 
   it('O17 turns on A, B, A: the third starts from what the second left, not from what A remembers', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const ownCall = callContextOf(scope);
     const stale = await a.tasks.load(scope.taskId, ownCall);

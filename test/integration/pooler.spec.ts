@@ -53,7 +53,7 @@ withPooler('Behind a pooler', () => {
   }
 
   async function replica(dataSource: DataSource): Promise<Replica> {
-    const made = createCluster(dataSource, { notify: true });
+    const made = await createCluster(dataSource, { notify: true });
     replicas.push(made);
     await made.poller.runOnce();
     return made;

@@ -1,3 +1,5 @@
+import { lookup } from 'node:dns';
+import { optionsWith } from '../helpers/options.js';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { PushClient, type ResolveName } from '../../libs/a2a-cluster/src/push/push-client.js';
@@ -44,6 +46,11 @@ const flood = (socket: Socket, text: string): void => {
   write();
 };
 
+/** A client whose names a test may resolve by itself. */
+class ResolvingClient extends PushClient {
+  override resolve = lookup as ResolveName;
+}
+
 describe('PushClient', () => {
   const clients: PushClient[] = [];
   const receivers: RawReceiver[] = [];
@@ -54,7 +61,9 @@ describe('PushClient', () => {
   });
 
   function clientOf(allow = ['127.0.0.0/8'], resolve?: ResolveName): PushClient {
-    const client = new PushClient(new PushTargetGuard(allow), TIMEOUT_MS, resolve);
+    const options = optionsWith({ push: { allow, timeoutMs: TIMEOUT_MS } });
+    const client = new ResolvingClient(new PushTargetGuard(options), options);
+    if (resolve) client.resolve = resolve;
     clients.push(client);
     return client;
   }

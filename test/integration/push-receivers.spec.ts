@@ -1,3 +1,4 @@
+import { optionsWith } from '../helpers/options.js';
 import { jest } from '@jest/globals';
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { PushClient } from '../../libs/a2a-cluster/src/push/push-client.js';
@@ -40,10 +41,10 @@ describe('Push receivers', () => {
     new TypeOrmPushConfigStore(database, tables, 'default');
 
   function dispatcherOf(replica: Replica, options: Partial<PushOptions> = {}): PushDispatcher {
-    const settings = { ...OPTIONS, ...options };
-    const client = new PushClient(new PushTargetGuard(settings.allow), settings.timeoutMs);
+    const settings = optionsWith({ push: { ...OPTIONS, ...options } });
+    const client = new PushClient(new PushTargetGuard(settings), settings);
     const { tasks, stream, poller } = replica;
-    const dispatcher = new PushDispatcher(storeOf(replica), tasks, client, settings, stream, poller);
+    const dispatcher = new PushDispatcher(storeOf(replica), tasks, client, stream, poller, settings);
     dispatchers.push(dispatcher);
     return dispatcher;
   }
@@ -71,7 +72,7 @@ describe('Push receivers', () => {
   }
 
   it('O48 of many dispatchers each receiver has one, and none that is level', async () => {
-    const replicas = [cluster.replica(), cluster.replica(), cluster.replica()];
+    const replicas = [await cluster.replica(), await cluster.replica(), await cluster.replica()];
     await behind(replicas[0]!);
     await behind(replicas[0]!);
     const { taskNo } = await replicas[0]!.working();
@@ -83,8 +84,8 @@ describe('Push receivers', () => {
   });
 
   it('O48 a claim that has run out is taken over, and its first owner records nothing any more', async () => {
-    const [a, b] = [storeOf(cluster.replica()), storeOf(cluster.replica())];
-    await behind(cluster.replica());
+    const [a, b] = [storeOf(await cluster.replica()), storeOf(await cluster.replica())];
+    await behind(await cluster.replica());
     const [first] = await a.claim({ ...CLAIM, claimMs: 0 });
     const [second] = await b.claim(CLAIM);
     expect(second).toMatchObject({ taskNo: first!.taskNo, deliveredVersion: 1 });
@@ -96,7 +97,7 @@ describe('Push receivers', () => {
   });
 
   it('one that is registered again keeps its place, and one that was given up is due again', async () => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const { taskNo } = await behind(replica);
     const store = storeOf(replica);
     const [claimed] = await store.claim(CLAIM);
@@ -107,7 +108,7 @@ describe('Push receivers', () => {
   });
 
   it('one that is registered anew while it is told is told anew, whatever came of it before', async () => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const [old, changed] = [await PushReceiver.start(), await PushReceiver.start()];
     const answered = new Deferred();
     old.answer = (response) => void answered.promise.then(() => response.writeHead(410).end());
@@ -117,7 +118,7 @@ describe('Push receivers', () => {
     await old.until(() => old.received.length === 1);
     await storeOf(replica).save(taskNo, registration(changed.url()));
     // Nobody else has it meanwhile: a receiver is told by one at a time.
-    expect(await storeOf(cluster.replica()).claim(CLAIM)).toEqual([]);
+    expect(await storeOf(await cluster.replica()).claim(CLAIM)).toEqual([]);
     answered.resolve();
     await round;
     await dispatcher.runOnce();
@@ -127,7 +128,7 @@ describe('Push receivers', () => {
   });
 
   it('one that is registered again while its last try goes on has all its tries again', async () => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const store = storeOf(replica);
     const { taskNo } = await behind(replica);
     const [first] = await store.claim(CLAIM);
@@ -140,7 +141,7 @@ describe('Push receivers', () => {
   });
 
   it.each(['TypeORM', 'in-memory'])('are claimed all at once, those that did not fail first (%s)', async (kind) => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const [one, other] = [await replica.working(), await replica.working()];
     const level = new Set<number>();
     const store =
@@ -164,7 +165,7 @@ describe('Push receivers', () => {
 
   it('I5 nothing is written for an event: a receiver is one row that is written a few times', async () => {
     const { database, get } = interceptable();
-    const replica = cluster.replica({ database });
+    const replica = await cluster.replica({ database });
     const receiver = await PushReceiver.start();
     const { scope, loop, turn } = await behind(replica, receiver.url());
     for (let chunk = 0; chunk < 300; chunk += 1) loop.add(artifact(scope, 'a1', `${chunk}`, true));
@@ -184,7 +185,7 @@ describe('Push receivers', () => {
   });
 
   it('O47 one that was told what the database has lost since is brought level, and told what follows', async () => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const receiver = await PushReceiver.start();
     const { scope, loop, turn, taskNo } = await behind(replica, receiver.url());
     const backup = await backUp(cluster.db, taskNo);
@@ -209,7 +210,7 @@ describe('Push receivers', () => {
 
   it('O47 what is committed while the end of the log is looked for is told as it is, not made up for', async () => {
     const { database, get } = interceptable();
-    const replica = cluster.replica({ database });
+    const replica = await cluster.replica({ database });
     const receiver = await PushReceiver.start();
     const { scope, loop, turn } = await behind(replica, receiver.url());
     const dispatcher = dispatcherOf(replica);
@@ -230,7 +231,7 @@ describe('Push receivers', () => {
 
   it('O47 a replica that stood still until its claim had run out tells nothing any more', async () => {
     const { database, get } = interceptable();
-    const replica = cluster.replica({ database });
+    const replica = await cluster.replica({ database });
     const receiver = await PushReceiver.start();
     await behind(replica, receiver.url());
     const pause = new Pause(READ_EVENTS, 'after');
@@ -240,7 +241,7 @@ describe('Push receivers', () => {
     const now = performance.now.bind(performance);
     const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + 60_000);
     await cluster.db.query("UPDATE a2a_push_configs SET claimed_until = clock_timestamp() - interval '1 second'");
-    await dispatcherOf(cluster.replica()).runOnce();
+    await dispatcherOf(await cluster.replica()).runOnce();
     expect(receiver.seen()).toEqual(['artifact a1']);
     pause.resume();
     await frozen;
@@ -250,7 +251,7 @@ describe('Push receivers', () => {
   });
 
   it('O47 no event is passed over: where the log has a gap, the receiver is brought level', async () => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const receiver = await PushReceiver.start();
     const { taskNo, scope, loop, turn } = await behind(replica, receiver.url());
     loop.add(artifact(scope, 'a2'));
@@ -264,7 +265,7 @@ describe('Push receivers', () => {
   });
 
   it.each([0, 1])('a thousand receivers that are dead do not hold up others (%i failures so far)', async (attempts) => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const [receiver, silent] = [await PushReceiver.start(), await PushReceiver.start()];
     silent.answer = () => undefined;
     const closed = await PushReceiver.start();
@@ -300,7 +301,7 @@ describe('Push receivers', () => {
   });
 
   it('one that does not answer gives its place to another', async () => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const [receiver, silent] = [await PushReceiver.start(), await PushReceiver.start()];
     silent.answer = () => undefined;
     const { taskNo, scope, loop, turn } = await behind(replica, receiver.url());
@@ -319,7 +320,7 @@ describe('Push receivers', () => {
   });
 
   it('stopping gives back what is not told, without counting it as a failure', async () => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const silent = await PushReceiver.start();
     silent.answer = () => undefined;
     await behind(replica, silent.url());

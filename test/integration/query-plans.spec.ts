@@ -150,7 +150,7 @@ describe('Plans of statements over many tasks', () => {
   };
 
   it('reach tasks, events and effects by an index, whatever they are looked up by', async () => {
-    const { tables } = cluster.replica();
+    const { tables } = await cluster.replica();
     await fill();
     const task = { tenant: '', owner: 'o7', taskId: 't7', agent: 'default' };
     const filter = {
@@ -221,7 +221,7 @@ describe('Plans of statements over many tasks', () => {
   });
 
   it('find one task among all of its owner by its id, whatever is known of the tables', async () => {
-    const { tables } = cluster.replica();
+    const { tables } = await cluster.replica();
     await cluster.db.query('ALTER TABLE a2a_tasks SET (autovacuum_enabled = false)');
     // Of indexes that cost the same the planner takes the one made last, which after a restore may be any.
     await cluster.db.query('CREATE INDEX made_last ON a2a_tasks (tenant, owner, agent)');
@@ -253,7 +253,7 @@ describe('Plans of statements over many tasks', () => {
   });
 
   it('store several commits at once by indexes, even where they are planned while the tables are empty', async () => {
-    const { tables } = cluster.replica();
+    const { tables } = await cluster.replica();
     const [first, later] = [
       { row: FIRST_COMMIT, events: ['{}'] },
       { row: LATER_COMMIT, events: ['{}'] },
@@ -284,7 +284,7 @@ describe('Plans of statements over many tasks', () => {
   });
 
   it('B.18 look for running tasks without a lease at the cost of those that run, not of all that ended', async () => {
-    const { tables } = cluster.replica();
+    const { tables } = await cluster.replica();
     await fill();
     const [sql, params] = asked(withoutLeaseStatement(tables), { agent: 'default', unchangedForMs: 0, limit: 1_000 });
     const touched = await pages(sql, params);
@@ -294,7 +294,7 @@ describe('Plans of statements over many tasks', () => {
   });
 
   it('prune at the same cost however much was pruned before', async () => {
-    const { tables, tasks, effects } = cluster.replica();
+    const { tables, tasks, effects } = await cluster.replica();
     const old = { olderThanMs: HOUR_MS, limit: 100 };
     const jobs: [(limit: number) => Promise<number>, Asked][] = [
       [(limit) => tasks.pruneEvents(HOUR_MS, limit), asked(pruneEventsStatement(tables), old)],

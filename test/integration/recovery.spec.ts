@@ -24,12 +24,12 @@ describe('Recovery of abandoned turns', () => {
   /** B's sweep once every lease has run out. */
   const sweepExpired = async () => {
     await expireLeases(cluster.db);
-    return cluster.replica().sweeper.runOnce();
+    return (await cluster.replica()).sweeper.runOnce();
   };
 
   it('O24 execute() has returned with its last event still queued, the process dies: FAILED', async () => {
     const faults = interceptable();
-    const dying = cluster.replica({ database: faults.database });
+    const dying = await cluster.replica({ database: faults.database });
     const { scope, loop, turn, taskNo } = await dying.working();
     const pause = new Pause(/INSERT INTO "a2a_task_events"/, 'before');
     faults.get().intercept = pause.intercept;
@@ -45,7 +45,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O24 the status says what is known: last holder, last heartbeat, attempts', async () => {
-    const [dead, b] = [cluster.replica(), cluster.replica()];
+    const [dead, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await dead.working();
     const [lease] = await cluster.db.query<{ at: Date }>('SELECT renewed_at AS at FROM a2a_task_leases');
     await expireLeases(cluster.db, taskNo);
@@ -61,7 +61,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O25 a resumed turn whose first save repeats the old INPUT_REQUIRED, then dies: lease there, FAILED', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const asked = (await b.tasks.find(scope))!.task;
     const turn = await b.followUp(scope, message('answer'));
@@ -75,7 +75,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O49 a follow-up is admitted and its replica dies before a word: FAILED, the message once in the history', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const said = message('the accepted one');
     await b.followUp(scope, said);
@@ -89,7 +89,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O50 an ask answered by an ask releases the lease though the state did not change', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const turn = await b.followUp(scope, message('answer'));
     turn.loop!.add(status(scope, INPUT_REQUIRED));
@@ -101,7 +101,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O27 tasks of tenants and owners are ended under their own scope', async () => {
-    const [dead, b] = [cluster.replica(), cluster.replica()];
+    const [dead, b] = [await cluster.replica(), await cluster.replica()];
     const taskId = 'the same id for all';
     const scopes = [
       newScope({ taskId, tenant: '', owner: 'alice' }),
@@ -117,7 +117,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O27 a task that cannot be read is logged as an error, and the others are ended all the same', async () => {
-    const [dead, b] = [cluster.replica(), cluster.replica()];
+    const [dead, b] = [await cluster.replica(), await cluster.replica()];
     const running = await Promise.all(Array.from({ length: 6 }, () => dead.working()));
     const broken = running[0]!;
     broken.loop.add(artifact(broken.scope, 'a1'));
@@ -139,12 +139,12 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O29 the sweeper dies between claim and write: another finishes it, and knows of both', async () => {
-    const [dead, dying] = [cluster.replica(), cluster.replica()];
+    const [dead, dying] = [await cluster.replica(), await cluster.replica()];
     const { taskNo, scope } = await dead.working();
     await expireLeases(cluster.db, taskNo);
     await dying.leases.claim({ holder: dying.holderId, ttlMs: 60_000, limit: 10 });
     expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ holder: dying.holderId, attempt: 1, expired: false });
-    expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 0 });
+    expect(await (await cluster.replica()).sweeper.runOnce()).toMatchObject({ claimed: 0 });
     expect(await sweepExpired()).toMatchObject({ claimed: 1, failed: 1 });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
     expect((await dead.tasks.find(scope))?.task.status?.message?.metadata).toMatchObject({
@@ -153,7 +153,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O30 lease expired, task terminal: the lease is dropped, the task untouched', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, taskNo } = await a.stored(newScope(), inState(COMPLETED));
     await cluster.db.query(
       `INSERT INTO a2a_task_leases (task_no, agent, kind, turn_id, admitted_version, holder, attempt, expires_at, context)
@@ -167,23 +167,23 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O30 lease expired, task waiting because this turn said so: dropped, and a follow-up is admitted', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     loop.add(status(scope, AUTH_REQUIRED));
     await turn.flush();
     expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ holder: a.holderId });
     expect(await sweepExpired()).toMatchObject({ claimed: 1, dropped: 1 });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status AUTH_REQUIRED']);
-    expect((await cluster.replica().followUp(scope)).fencingToken).toBeDefined();
+    expect((await (await cluster.replica()).followUp(scope)).fencingToken).toBeDefined();
   });
 
   it('O30 interrupted by the turn before, not by this one: not waiting, FAILED', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     loop.add(status(scope, AUTH_REQUIRED));
     await turn.flush();
     await sweepExpired();
-    const next = await cluster.replica().followUp(scope);
+    const next = await (await cluster.replica()).followUp(scope);
     next.loop!.add(artifact(scope, 'half'));
     await next.flush();
     expect(await sweepExpired()).toMatchObject({ claimed: 1, failed: 1 });
@@ -191,14 +191,14 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O30 the task of an expired lease was deleted: the lease goes too', async () => {
-    const { taskNo } = await cluster.replica().working();
+    const { taskNo } = await (await cluster.replica()).working();
     await cluster.db.query('DELETE FROM a2a_tasks WHERE task_no = $1', [taskNo]);
     expect(await sweepExpired()).toMatchObject({ claimed: 1, dropped: 1, errors: 0 });
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
   });
 
   it('O51 the cancel was requested, then the holder dies: CANCELED, never FAILED', async () => {
-    const [holder, canceler] = [cluster.replica(), cluster.replica()];
+    const [holder, canceler] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await holder.working();
     const requested = await canceler.tasks.requestCancel(scope, canceler.leaseRequest('cancel'));
     expect(requested).toEqual({ outcome: 'requested', taskNo, version: 1 });
@@ -207,7 +207,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O51 the flag outlives a sweeper that dies with it', async () => {
-    const [holder, dying] = [cluster.replica(), cluster.replica()];
+    const [holder, dying] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await holder.working();
     await dying.tasks.requestCancel(scope, dying.leaseRequest('cancel'));
     await expireLeases(cluster.db, taskNo);
@@ -217,7 +217,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O51 a lease that had run out when the cancel came is flagged too, and recovered as CANCELED', async () => {
-    const [dead, canceler] = [cluster.replica(), cluster.replica()];
+    const [dead, canceler] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await dead.working();
     await expireLeases(cluster.db, taskNo);
     const requested = await canceler.tasks.requestCancel(scope, canceler.leaseRequest('cancel'));
@@ -227,7 +227,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('O51 the canceling replica dies in the cancel turn of a waiting task: CANCELED', async () => {
-    const [a, canceler] = [cluster.replica(), cluster.replica()];
+    const [a, canceler] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const requested = await canceler.tasks.requestCancel(scope, canceler.leaseRequest('cancel'));
     expect(requested).toMatchObject({ outcome: 'admitted', stored: { version: 2 } });
@@ -238,7 +238,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('I6 a follow-up to a task whose replica died recovers it first, and is then answered by its state', async () => {
-    const [dead, b] = [cluster.replica(), cluster.replica()];
+    const [dead, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await dead.working();
     await expireLeases(cluster.db, taskNo);
     await expect(b.followUp(scope, message('late'))).rejects.toThrow('has ended as TASK_STATE_FAILED');
@@ -247,7 +247,7 @@ describe('Recovery of abandoned turns', () => {
   });
 
   it('I2 a turn whose first commit already ends it never writes a lease', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const scope = newScope();
     const turn = await a.startTurn(scope, message());
     turn.loop!.add(status(scope, COMPLETED)); // the task that it belongs to is made up, in the same commit

@@ -16,7 +16,7 @@ describe('Heartbeats beside everything else', () => {
 
   /** A renewal round while a commit has its locks and is not through yet. */
   async function renewalDuringACommit(ending: boolean, database?: DatabaseFactory) {
-    const a = cluster.replica(database && { database });
+    const a = await cluster.replica(database && { database });
     const { scope, loop, turn, taskNo } = await a.working();
     await a.leases.renew(a.holderId, [], 60_000); // as at boot
     await expireLeases(cluster.db, taskNo);
@@ -64,7 +64,7 @@ describe('Heartbeats beside everything else', () => {
   });
 
   it('O21 heartbeats and commits that interleave freely lose nothing', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     const chunks = Array.from({ length: 40 }, (_, chunk) => `a${chunk}`);
     for (const chunk of chunks) {
@@ -80,7 +80,7 @@ describe('Heartbeats beside everything else', () => {
 
   /** The turn has asked its question and released; a renewal that was on its way lands after that. */
   async function renewalAfterTheRelease(database?: DatabaseFactory) {
-    const [a, b] = [cluster.replica(database && { database }), cluster.replica()];
+    const [a, b] = [await cluster.replica(database && { database }), await cluster.replica()];
     const { taskNo, generation, scope } = await a.waiting();
     const renewed = await a.leases.renew(a.holderId, [generation], 60_000);
     return { b, taskNo, scope, renewed };
@@ -113,7 +113,7 @@ describe('Heartbeats beside everything else', () => {
 
   /** A turn was given up here (its lease was dropped from the heartbeat); its replica goes on with another. */
   async function abandonedBesideALiveOne(database?: DatabaseFactory) {
-    const [a, b] = [cluster.replica(database && { database }), cluster.replica()];
+    const [a, b] = [await cluster.replica(database && { database }), await cluster.replica()];
     const [given, kept] = [await a.working(), await a.working()];
     await a.leases.renew(a.holderId, [], 60_000); // as at boot
     given.turn.lease?.drop();
@@ -141,7 +141,7 @@ describe('Heartbeats beside everything else', () => {
   });
 
   it('I3 a holder whose lease was claimed learns it at its next heartbeat, and renews nothing of it', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const [lost, kept] = [await a.working(), await a.working()];
     await expireLeases(cluster.db, lost.taskNo);
     const [claimed] = await b.leases.claim({ holder: b.holderId, ttlMs: 60_000, limit: 10 });
@@ -157,7 +157,7 @@ describe('Heartbeats beside everything else', () => {
   });
 
   it('O40 the flag of a cancel comes with the renewal, and with a look in between', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, generation } = await a.working();
     const other = await a.working();
     expect(await b.tasks.requestCancel(scope, b.leaseRequest('cancel'))).toMatchObject({ outcome: 'requested' });

@@ -35,7 +35,7 @@ describe('A message that is sent twice', () => {
   };
 
   it('I7 two runs at once: one is accepted, the other finds its task and leaves nothing', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const receipt = receiptOf();
     const hold = await holdEvents(cluster.db);
     const first = begin(a, receipt, newScope(), HOLD_HERE);
@@ -54,7 +54,10 @@ describe('A message that is sent twice', () => {
       /INSERT INTO "a2a_message_receipts"[^]*? - (\$\d+)::double precision[^]*?RETURNING r\.task_no/,
       'SELECT a.task_no FROM a WHERE $1::double precision > 0',
     ]);
-    const [a, b] = [cluster.replica({ database: guard.database }), cluster.replica({ database: guard.database })];
+    const [a, b] = [
+      await cluster.replica({ database: guard.database }),
+      await cluster.replica({ database: guard.database }),
+    ];
     const receipt = receiptOf();
     await Promise.all([begin(a, receipt), begin(b, receipt)]);
     guard.expectGone();
@@ -62,7 +65,7 @@ describe('A message that is sent twice', () => {
   });
 
   it('I7 the first run falls back: the one that waited for it is accepted', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const receipt = receiptOf();
     const hold = await holdEvents(cluster.db);
     const first = begin(a, receipt, newScope(), HOLD_HERE).catch(() => 'broken off');
@@ -81,7 +84,7 @@ describe('A message that is sent twice', () => {
 
   it('I7 a first commit whose answer was lost is found as its own, not as a repetition', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ database: faults.database });
+    const a = await cluster.replica({ database: faults.database });
     const { scope } = { scope: newScope() };
     const [receipt, lease, task] = [receiptOf(), a.leaseRequest(), taskOf(scope)];
     const options = { contextId: 'c', commitId: randomUUID(), snapshot: encodeTask(task), receipt, lease };
@@ -97,7 +100,7 @@ describe('A message that is sent twice', () => {
   });
 
   it('B13 a task id that another agent has is refused, and not tried without end', async () => {
-    const [a, other] = [cluster.replica(), cluster.replica({ agent: 'other' })];
+    const [a, other] = [await cluster.replica(), await cluster.replica({ agent: 'other' })];
     const scope = newScope();
     await begin(a, receiptOf(), scope);
     await expect(begin(other, receiptOf(), scope)).rejects.toThrow(ConcurrentTaskModificationError);
@@ -105,7 +108,7 @@ describe('A message that is sent twice', () => {
   });
 
   it('I7 another content, another caller, another agent: another message', async () => {
-    const [a, other] = [cluster.replica(), cluster.replica({ agent: 'other' })];
+    const [a, other] = [await cluster.replica(), await cluster.replica({ agent: 'other' })];
     await begin(a, receiptOf('m'));
     await begin(a, receiptOf('m', 'other hash'));
     await begin(a, receiptOf('m'), newScope({ owner: 'alice' }));
@@ -116,7 +119,7 @@ describe('A message that is sent twice', () => {
   });
 
   it('I7 out of its window it is a new message, and the receipt is the new one’s', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const receipt = receiptOf();
     await begin(a, receipt);
     await cluster.db.query("UPDATE a2a_message_receipts SET created_at = clock_timestamp() - interval '6 minutes'");
@@ -127,7 +130,7 @@ describe('A message that is sent twice', () => {
 
   it('I7 a window that ends between the refusal and the look for the first one is over', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ database: faults.database });
+    const a = await cluster.replica({ database: faults.database });
     const receipt = receiptOf();
     await begin(a, receipt);
     let expired = false;
@@ -144,7 +147,7 @@ describe('A message that is sent twice', () => {
   });
 
   it('I7 the task it found was deleted: a new message', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const receipt = receiptOf();
     const first = await begin(a, receipt);
     await cluster.db.query('DELETE FROM a2a_tasks WHERE task_no = $1', [first.taskNo]);
@@ -154,7 +157,7 @@ describe('A message that is sent twice', () => {
   });
 
   it('I7 a follow-up that is repeated finds its task, whatever has become of that, and stands once in the history', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const receipt = receiptOf();
     const said = message('answer');

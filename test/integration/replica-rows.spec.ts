@@ -35,7 +35,7 @@ describe('A replica that renews one row', () => {
 
   /** A turn whose holder's row and own time have run out; the row is there, unless `without`. */
   async function expired(database: DatabaseFactory | undefined, without = false) {
-    const a = cluster.replica(database && { database });
+    const a = await cluster.replica(database && { database });
     if (!without) await a.leases.renew(a.holderId, [], TTL_MS);
     const running = await a.working();
     await expireLeases(cluster.db, running.taskNo);
@@ -48,7 +48,7 @@ describe('A replica that renews one row', () => {
     gated: Guardless,
     renewalWaits: boolean,
   ) {
-    const b = cluster.replica({ database: gated.database });
+    const b = await cluster.replica({ database: gated.database });
     const gate = await holdLock(cluster.db, GATE);
     const claiming = b.leases.claim({ holder: b.holderId, ttlMs: TTL_MS, limit: 10 });
     await untilBlocked(cluster.db);
@@ -110,16 +110,16 @@ describe('A replica that renews one row', () => {
     const { a, taskNo, generation, turn } = await expired(undefined);
     expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ expired: true });
     expect(await a.heartbeat.runOnce()).toBe(true);
-    expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 0 });
+    expect(await (await cluster.replica()).sweeper.runOnce()).toMatchObject({ claimed: 0 });
     expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ generation, expired: false });
     expect(turn.signal.aborted).toBe(false);
   });
 
   it('I6 a lease lives by its own time where its holder’s row has run out, and by the row where it has itself', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     await a.leases.renew(a.holderId, [], TTL_MS);
     const { taskNo } = await a.working();
-    const sweep = () => cluster.replica().sweeper.runOnce();
+    const sweep = async () => (await cluster.replica()).sweeper.runOnce();
     const past = "SET expires_at = clock_timestamp() - interval '1 second'";
     await cluster.db.query(`UPDATE a2a_replicas ${past}`); // idle before the turn
     expect(await sweep()).toMatchObject({ claimed: 0 });
@@ -132,7 +132,7 @@ describe('A replica that renews one row', () => {
   });
 
   it('I3 a turn that has outlived its lease’s own time is busy, and its effects and transactions are permitted', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, turn, taskNo } = await a.working();
     await a.heartbeat.runOnce();
     await cluster.db.query("UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'");
@@ -147,7 +147,7 @@ describe('A replica that renews one row', () => {
   });
 
   it('I3 a lease that does not follow its holder is not renewed by it: it is lost, and the turn is told', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { turn } = await a.working();
     await cluster.db.query('UPDATE a2a_task_leases SET follows_holder = false');
     await a.heartbeat.runOnce();
@@ -155,7 +155,7 @@ describe('A replica that renews one row', () => {
   });
 
   it('I6 a claim whose answer was lost runs out at its time though its holder goes on with others', async () => {
-    const [dead, a] = [cluster.replica(), cluster.replica()];
+    const [dead, a] = [await cluster.replica(), await cluster.replica()];
     const lost = await dead.working();
     await expireLeases(cluster.db);
     await a.working();
@@ -164,11 +164,11 @@ describe('A replica that renews one row', () => {
     await cluster.db.query(expireOwn, [lost.taskNo]);
     await a.heartbeat.runOnce();
     await eventually(async () => (await leaseRow(cluster.db, lost.taskNo))!.expired, { timeoutMs: 10_000 });
-    expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 1, failed: 1 });
+    expect(await (await cluster.replica()).sweeper.runOnce()).toMatchObject({ claimed: 1, failed: 1 });
   });
 
   it('I3 a lease that is on its way to its holder is not taken for one that nobody knows', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const known = await a.working();
     const coming = await a.working();
     await expireLeases(cluster.db, known.taskNo);
@@ -179,7 +179,7 @@ describe('A replica that renews one row', () => {
 
   it('I3 nor is one that has arrived while a slow renewal was under way', async () => {
     const ttlMs = 2_000;
-    const a = cluster.replica();
+    const a = await cluster.replica();
     await a.leases.renew(a.holderId, [], ttlMs);
     const [known, coming] = [await a.working(), await a.working()];
     const row = await holdLock(cluster.db, 'UPDATE a2a_replicas SET lapses = lapses');
@@ -213,7 +213,7 @@ describe('A replica that renews one row', () => {
     const { a, scope, taskNo } = await expired(undefined);
     await cluster.db.query("UPDATE a2a_replicas SET renewed_at = '2026-01-02T03:04:05Z'");
     await cluster.db.query("UPDATE a2a_task_leases SET renewed_at = '2026-01-01T00:00:00Z'");
-    await cluster.replica().sweeper.runOnce();
+    await (await cluster.replica()).sweeper.runOnce();
     const [text] = (await a.tasks.find(scope))!.task.status!.message!.parts;
     expect(JSON.stringify(text)).toContain('sent its last heartbeat at 2026-01-02T03:04:05.000Z');
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
@@ -221,7 +221,7 @@ describe('A replica that renews one row', () => {
 
   /** A turn among others of one replica whose lease row somebody has locked for himself. */
   async function lockedLease() {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     await a.leases.renew(a.holderId, [], TTL_MS);
     const [locked, other] = [await a.working(), await a.working()];
     const lock = await holdLock(cluster.db, 'SELECT FROM a2a_task_leases WHERE task_no = $1 FOR UPDATE', [
@@ -240,13 +240,13 @@ describe('A replica that renews one row', () => {
     expect(await leaseRow(cluster.db, other.taskNo)).toMatchObject({ expired: false });
     await lock.release();
     await cluster.db.query("UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'");
-    expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 0 });
+    expect(await (await cluster.replica()).sweeper.runOnce()).toMatchObject({ claimed: 0 });
     locked.loop.add(artifact(locked.scope, 'a1'));
     await locked.turn.flush();
   });
 
   it('B10 a table of leases that somebody has locked holds up the look only: what was live is held', async () => {
-    const a = cluster.replica({ times: { heartbeatIntervalMs: 1_500, ttlMs: 6_000 } });
+    const a = await cluster.replica({ times: { heartbeatIntervalMs: 1_500, ttlMs: 6_000 } });
     const { turn, generation } = await a.working();
     await a.heartbeat.runOnce();
     const lock = await holdLock(cluster.db, 'LOCK TABLE a2a_task_leases IN ACCESS EXCLUSIVE MODE');
@@ -260,7 +260,7 @@ describe('A replica that renews one row', () => {
   });
 
   it('B10 but where the row had run out meanwhile the look is needed', async () => {
-    const a = cluster.replica({ times: { heartbeatIntervalMs: 1_500, ttlMs: 6_000 } });
+    const a = await cluster.replica({ times: { heartbeatIntervalMs: 1_500, ttlMs: 6_000 } });
     const { turn } = await a.working();
     await a.heartbeat.runOnce();
     await expireLeases(cluster.db);
@@ -288,7 +288,7 @@ describe('A replica that renews one row', () => {
 
   /** Pages that a renewal of many leases touches, after many of them beside a snapshot that was there before. */
   async function pagesUnderAnOldSnapshot(guard?: Guardless) {
-    const a = cluster.replica(guard && { database: guard.database });
+    const a = await cluster.replica(guard && { database: guard.database });
     await a.leases.renew(a.holderId, [], TTL_MS);
     const running = [];
     for (let at = 0; at < LEASES; at += 1) running.push(await a.working());
@@ -346,7 +346,7 @@ describe('A replica that renews one row', () => {
   });
 
   it('rows of replicas that are gone for long are pruned, once they have left nothing', async () => {
-    const [gone, left, alive] = [cluster.replica(), cluster.replica(), cluster.replica()];
+    const [gone, left, alive] = [await cluster.replica(), await cluster.replica(), await cluster.replica()];
     for (const { leases, holderId } of [gone, left, alive]) await leases.renew(holderId, [], TTL_MS);
     await left.working();
     await cluster.db.query(

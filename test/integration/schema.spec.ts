@@ -105,7 +105,7 @@ describe.each(cases)('The library’s tables %s', (_name, { schema, prefix, opti
   });
 
   it('are the ones that a turn uses from its first commit to its recovery', async () => {
-    const [a, b] = [createCluster(dataSource, { notify: true }), createCluster(dataSource)];
+    const [a, b] = [await createCluster(dataSource, { notify: true }), await createCluster(dataSource)];
     try {
       const asked = await a.waiting();
       const answered = await b.followUp(asked.scope, message('answer'));

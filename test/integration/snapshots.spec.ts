@@ -40,7 +40,7 @@ describe('Snapshots', () => {
   }
 
   it('5,000 chunks: a handful of snapshots, each for a log that has outgrown the one before, and O(n) bytes', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     const chunk = 'x'.repeat(100);
     for (let at = 0; at < 5_000; at += 1) {
@@ -62,7 +62,7 @@ describe('Snapshots', () => {
   }, 60_000);
 
   it('a load after every commit is the fold of the log, with a snapshot or a tail or both', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     const kinds = new Set<string>();
     for (let at = 0; at < 60; at += 1) {
@@ -84,7 +84,7 @@ describe('Snapshots', () => {
   });
 
   it('whatever an executor publishes: a load at each version is the fold of the log, and what the turn holds', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     await fc.assert(
       fc.asyncProperty(anyTurn, async ({ userMessage, events }) => {
         const scope = newScope();
@@ -119,7 +119,7 @@ describe('Snapshots', () => {
   }
 
   it('come with messages too: many large ones, answered with nothing, leave no long log behind', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, taskNo } = await a.waiting();
     for (let turn = 0; turn < 8; turn += 1) {
       const admission = await a.admit(scope, message(`${turn}`.repeat(50_000)));
@@ -138,7 +138,7 @@ describe('Snapshots', () => {
   });
 
   it('come in turns that only let go of their task, however many of them', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, taskNo } = await a.waiting();
     for (let at = 0; at < 8; at += 1) {
       const { loop, turn } = runningTurn(scope, await a.followUp(scope));
@@ -151,13 +151,13 @@ describe('Snapshots', () => {
   });
 
   it('come in turns that take over from one another', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     loop.add(artifact(scope, 'a', 'x'.repeat(40_000)));
     await turn.flush();
     for (let next = 0; next < 6; next += 1) {
       await expireLeases(cluster.db, taskNo);
-      const b = cluster.replica();
+      const b = await cluster.replica();
       const [claimed] = await b.leases.claim({ holder: b.holderId, ttlMs: 60_000, limit: 1, scope });
       const resumed = await b.resumeTurn(b.claimOf(claimed!));
       resumed.loop!.add(artifact(scope, `b${next}`, 'x'.repeat(40_000)));
@@ -167,7 +167,7 @@ describe('Snapshots', () => {
   });
 
   it('a tail with a gap is an error, not a guess', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     for (const id of ['a1', 'a2', 'a3']) loop.add(artifact(scope, id));
     await turn.flush();
@@ -179,7 +179,7 @@ describe('Snapshots', () => {
   });
 
   it('a pruned log before the snapshot is no gap', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, taskNo } = await a.waiting();
     const before = wire((await a.tasks.find(scope))?.task);
     await cluster.db.query('DELETE FROM a2a_task_events WHERE task_no = $1', [taskNo]);

@@ -31,7 +31,7 @@ describe('What a turn costs in statements', () => {
   }
 
   it('counts what is sent: a transaction of two statements is four', async () => {
-    const { database } = cluster.replica();
+    const { database } = await cluster.replica();
     await database.open();
     const work = () =>
       database.transaction(async (tx) => {
@@ -45,7 +45,7 @@ describe('What a turn costs in statements', () => {
   });
 
   it('I2 the first commit, task and events and lease, is one round trip', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     await a.database.open();
     const scope = newScope();
     const turn = await a.startTurn(scope, message());
@@ -58,7 +58,7 @@ describe('What a turn costs in statements', () => {
   });
 
   it('I3 a later commit of one event or of fifty is one round trip, and so is the one with a snapshot', async () => {
-    const { scope, loop, turn } = await cluster.replica().working();
+    const { scope, loop, turn } = await (await cluster.replica()).working();
     const commit = async (events: number, bytes: number): Promise<string[]> =>
       statementsOf(async () => {
         loop.add(status(scope, WORKING)); // goes alone, at once; what follows gathers behind it
@@ -75,7 +75,7 @@ describe('What a turn costs in statements', () => {
     ['COMPLETED', COMPLETED],
     ['INPUT_REQUIRED', INPUT_REQUIRED],
   ])('I2 the commit that ends the turn with %s and takes the lease is one round trip', async (_name, state) => {
-    const { scope, loop, turn } = await cluster.replica().working();
+    const { scope, loop, turn } = await (await cluster.replica()).working();
     const statements = await statementsOf(async () => {
       loop.add(status(scope, state));
       await turn.flush();
@@ -84,7 +84,7 @@ describe('What a turn costs in statements', () => {
   });
 
   it.each([1, 100])('I6 B11 a renewal of %s leases is an update of one row, and a look at them', async (leases) => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const running = await Promise.all(Array.from({ length: leases }, () => a.working()));
     await a.heartbeat.runOnce(); // opens its connection, and makes its row
     expect(a.heartbeat.generations).toHaveLength(leases);
@@ -98,7 +98,7 @@ describe('What a turn costs in statements', () => {
   });
 
   it('I7 messages that come together are looked up together, and each gets its own answer', async () => {
-    const { tasks } = cluster.replica();
+    const { tasks } = await cluster.replica();
     const receiptOf = (at: number) => ({ messageId: `m${at}`, fingerprint: `f${at}`, windowMs: 60_000 });
     const taskNos = await Promise.all(
       [0, 1, 2].map(async (at) => {
@@ -118,13 +118,18 @@ describe('What a turn costs in statements', () => {
     expect(await tasks.findRepeated(newScope({ owner: 'bob' }), receiptOf(0))).toBeUndefined();
   });
 
-  it('I6 a renewal round without leases, and a poll without followers, send nothing', async () => {
-    const a = cluster.replica();
-    expect(await statementsOf(() => Promise.all([a.heartbeat.runOnce(), a.poller.runOnce()]))).toEqual([]);
+  it('I6 a renewal round without leases sends nothing, and of two idle polls one asks for push receivers', async () => {
+    const a = await cluster.replica();
+    expect(await statementsOf(() => a.heartbeat.runOnce())).toEqual([]);
+    const polled = await statementsOf(async () => {
+      await a.poller.runOnce();
+      await a.poller.runOnce();
+    });
+    expect(polled).toEqual([expect.stringContaining('UPDATE "a2a_push_configs"')]);
   });
 
   it('I6 a sweep that finds nothing is one round trip; each task that it ends costs two more', async () => {
-    const [dead, b] = [cluster.replica(), cluster.replica()];
+    const [dead, b] = [await cluster.replica(), await cluster.replica()];
     await b.database.open();
     expect(await statementsOf(() => b.sweeper.runOnce())).toEqual([expect.stringContaining('SKIP LOCKED')]);
     await Promise.all([dead.working(), dead.working()]);
@@ -133,7 +138,7 @@ describe('What a turn costs in statements', () => {
   });
 
   it('I5 one poll looks after all followed tasks in one round trip', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const running = await Promise.all([a.working(), a.working(), a.working()]);
     const connection = new AbortController();
     const following = running.map(async ({ taskNo }) => {
@@ -149,7 +154,7 @@ describe('What a turn costs in statements', () => {
   });
 
   it('I1 an admission is one transaction of four statements', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope } = await a.waiting();
     expect(await statementsOf(() => a.followUp(scope))).toEqual([
       expect.stringMatching(/^BEGIN/),

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk';
-import { resolveUserScope, ServerCallContext } from '@a2a-js/sdk/server';
+import { ServerCallContext } from '@a2a-js/sdk/server';
 import type { DataSource } from 'typeorm';
 import { ClusterDatabase } from '../../libs/a2a-cluster/src/postgres/connection/cluster-database.js';
 import type { EffectStore } from '../../libs/a2a-cluster/src/effects/effect-store.js';
@@ -11,7 +11,7 @@ import { TypeOrmLeaseStore } from '../../libs/a2a-cluster/src/postgres/leases/ty
 import { OrderedTaskStore } from '../../libs/a2a-cluster/src/tasks/ordered-task-store.js';
 import type { TaskEvent } from '../../libs/a2a-cluster/src/tasks/task-event.js';
 import { encodeTask } from '../../libs/a2a-cluster/src/tasks/task-event.codec.js';
-import { scopeResolver, type TaskScope } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
+import type { TaskScope } from '../../libs/a2a-cluster/src/tasks/task-scope.js';
 import type { VersionedTaskStore } from '../../libs/a2a-cluster/src/tasks/task-store.js';
 import { TypeOrmTaskStore } from '../../libs/a2a-cluster/src/postgres/tasks/typeorm-task-store.js';
 import {
@@ -19,7 +19,10 @@ import {
   InMemoryLeaseStore,
   InMemoryTaskStore,
 } from '../../libs/a2a-cluster/src/testing/index.js';
+import type { StaticOptions } from '../../libs/a2a-cluster/src/options/static.options.js';
 import { createTestDatabase, type TestDatabase } from '../helpers/database.js';
+import { optionsWith } from '../helpers/options.js';
+import { accessTo } from './faults.fixture.js';
 
 const TABLES = {
   tasks: 'a2a_tasks',
@@ -68,9 +71,11 @@ export class StorePairs {
 
   make(pair: (typeof PAIRS)[number]): StorePair {
     const database = this.closed(new ClusterDatabase(this.dataSource!, { maxTimeoutMs: 5_000 }));
-    const stored = new TypeOrmTaskStore(database, TABLES, 'default', scopeResolver(resolveUserScope));
+    const access = accessTo(database);
+    const parts = { agentId: 'default' } as StaticOptions;
+    const stored = new TypeOrmTaskStore(access, parts, optionsWith());
     if (pair === SHARING) {
-      const leases = this.closed(new TypeOrmLeaseStore(database, TABLES, 'default'));
+      const leases = this.closed(new TypeOrmLeaseStore(access, parts));
       const effects = new TypeOrmEffectStore(database, TABLES, true);
       return { tasks: stored, leases, effects, expire: (scope) => this.expireRow(scope) };
     }

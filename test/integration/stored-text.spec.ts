@@ -16,7 +16,7 @@ describe('What PostgreSQL text cannot hold as it is', () => {
   const cluster = useCluster();
 
   it.each(NASTY)('%s goes through log, snapshot, tail and stream', async (_name, text) => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const scope = newScope();
     const metadata = { [text]: text, nested: [{ [text]: [text] }] };
     const turn = await a.startTurn(scope, message(text));
@@ -39,7 +39,7 @@ describe('What PostgreSQL text cannot hold as it is', () => {
   });
 
   it('raw parts keep their bytes, and come back as Buffers', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const raw: Part = { ...textPart(''), content: { $case: 'raw', value: bytes } };
     const scope = newScope();
@@ -52,7 +52,7 @@ describe('What PostgreSQL text cannot hold as it is', () => {
   });
 
   it('keys that objects have a meaning of their own for stay keys', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const metadata = JSON.parse('{"__proto__": {"polluted": true}, "constructor": null, "toString": 1}') as object;
     const scope = newScope();
     const turn = await a.startTurn(scope, message());
@@ -66,7 +66,7 @@ describe('What PostgreSQL text cannot hold as it is', () => {
   });
 
   it('a message of 5 MB is one commit like any other', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const scope = newScope();
     const text = 'é'.repeat(2_500_000);
     const turn = await a.startTurn(scope, message(text));

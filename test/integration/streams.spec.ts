@@ -53,7 +53,7 @@ describe('Followers of an event log', () => {
   }
 
   it('O14 a slow transaction makes no follower skip: what comes after it waits for it', async () => {
-    const [a, b, c] = [cluster.replica(), cluster.replica(), cluster.replica()];
+    const [a, b, c] = [await cluster.replica(), await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     const other = await a.working();
     const follower = follow(b, taskNo, 1);
@@ -84,7 +84,7 @@ describe('Followers of an event log', () => {
 
   it('O14 even a later number that shows before an earlier one is not delivered before it', async () => {
     const faults = interceptable();
-    const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
+    const [a, b] = [await cluster.replica(), await cluster.replica({ database: faults.database })];
     let [begun, over] = [0, 0];
     faults.get().intercept = async (_sql, run) => {
       begun += 1;
@@ -108,7 +108,7 @@ describe('Followers of an event log', () => {
   });
 
   it('I5 followers on three replicas, from any version, see the rest once and in order', async () => {
-    const replicas = [cluster.replica(), cluster.replica({ notify: true }), cluster.replica()];
+    const replicas = [await cluster.replica(), await cluster.replica({ notify: true }), await cluster.replica()];
     const [a] = replicas as [Replica];
     const { scope, loop, turn, taskNo } = await a.working();
     const followers = replicas.flatMap((replica) => [follow(replica, taskNo), follow(replica, taskNo, 1)]);
@@ -133,7 +133,7 @@ describe('Followers of an event log', () => {
   });
 
   it('I5 a follower that does not read holds up nobody and misses nothing', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     const slow = a.stream.follow(taskNo, 0, new AbortController().signal);
     expect((await slow.next()).value).toMatchObject({ version: 1 });
@@ -146,7 +146,7 @@ describe('Followers of an event log', () => {
   });
 
   it('O8 what was committed between a snapshot and the start of following it is delivered', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     const { version } = (await b.tasks.find(scope))!;
     loop.add(status(scope, COMPLETED));
@@ -157,7 +157,7 @@ describe('Followers of an event log', () => {
   });
 
   it('O10 a follower stays over INPUT_REQUIRED and sees the next turn, wherever it runs', async () => {
-    const [a, b, c] = [cluster.replica(), cluster.replica(), cluster.replica()];
+    const [a, b, c] = [await cluster.replica(), await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await a.waiting();
     const followers = [follow(a, taskNo), follow(b, taskNo), follow(c, taskNo)];
     const turn = await b.followUp(scope, message('answer'));
@@ -172,7 +172,7 @@ describe('Followers of an event log', () => {
   });
 
   it('O13 a LISTEN connection that is killed: what is committed meanwhile comes with the next look', async () => {
-    const [a, b] = [cluster.replica({ notify: true }), cluster.replica({ notify: true })];
+    const [a, b] = [await cluster.replica({ notify: true }), await cluster.replica({ notify: true })];
     await Promise.all([a.poller.runOnce(), b.poller.runOnce()]);
     const { scope, loop, turn, taskNo } = await a.working();
     const follower = follow(b, taskNo);
@@ -192,7 +192,7 @@ describe('Followers of an event log', () => {
   });
 
   it('I5 a log pruned under a follower: updates that bring it level, then what follows', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     const follower = follow(b, taskNo);
     await follower.until(1);
@@ -220,7 +220,7 @@ describe('Followers of an event log', () => {
   });
 
   it('I5 a log of which only the end is left: level with the task, nothing of the end twice', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     loop.add(artifact(scope, 'a1', 'one'));
     loop.add(artifact(scope, 'a1', ', two', true));
@@ -237,7 +237,7 @@ describe('Followers of an event log', () => {
   });
 
   it('I6 a task that is deleted under its followers ends them, and they are told', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { taskNo } = await a.working();
     const followers = [follow(a, taskNo), follow(b, taskNo), follow(b, taskNo, 1)];
     await followers[0]!.until(1);
@@ -251,7 +251,7 @@ describe('Followers of an event log', () => {
 
   it('I5 a follower outlives a database that is away for a moment', async () => {
     const faults = interceptable();
-    const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
+    const [a, b] = [await cluster.replica(), await cluster.replica({ database: faults.database })];
     const { scope, loop, turn, taskNo } = await a.working();
     let failures = 3;
     faults.get().intercept = (sql, run) => {
@@ -269,7 +269,7 @@ describe('Followers of an event log', () => {
   });
 
   it('I5 hanging up and closing end followers at once', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { taskNo } = await a.working();
     const [one, other] = [follow(a, taskNo), follow(a, taskNo)];
     await Promise.all([one.until(1), other.until(1)]);
@@ -281,7 +281,7 @@ describe('Followers of an event log', () => {
   });
 
   it('I5 closing cuts nobody off from what is committed here, however slowly he reads', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { scope, loop, turn, taskNo } = await a.working();
     const slow = a.stream.follow(taskNo, 0, new AbortController().signal);
     const first = await slow.next();
@@ -294,7 +294,7 @@ describe('Followers of an event log', () => {
   });
 
   it('O12 large events are read in pages of about a MiB, and none is missed', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     const text = 'ü'.repeat(150 * 1024); // 300 KiB of UTF-8
     for (const chunk of range(1, 20)) loop.add(artifact(scope, `a${chunk}`, text));

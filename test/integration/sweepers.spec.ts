@@ -16,7 +16,7 @@ describe('Sweepers on several replicas', () => {
     results.reduce((total, result) => total + result[what], 0);
 
   /** Eight sweepers whose claims reach the database together: each waits until all of them are about to be sent. */
-  function sweepersAtOnce(count: number, batchSize?: number): Replica[] {
+  function sweepersAtOnce(count: number, batchSize?: number): Promise<Replica[]> {
     let arrived = 0;
     let open!: () => void;
     const opened = new Promise<void>((resolve) => (open = resolve));
@@ -28,29 +28,30 @@ describe('Sweepers on several replicas', () => {
       }
       return run();
     };
-    return Array.from({ length: count }, () => {
+    const sweeper = async (): Promise<Replica> => {
       const faults = interceptable();
-      const replica = cluster.replica({ database: faults.database, ...(batchSize && { batchSize }) });
+      const replica = await cluster.replica({ database: faults.database, ...(batchSize && { batchSize }) });
       faults.get().intercept = together;
       return replica;
-    });
+    };
+    return Promise.all(Array.from({ length: count }, sweeper));
   }
 
   it('O28 eight sweepers, one expired lease: one claim, one FAILED event', async () => {
-    const dead = cluster.replica();
+    const dead = await cluster.replica();
     const { taskNo } = await dead.working();
     await expireLeases(cluster.db, taskNo);
-    const results = await sweepAll(sweepersAtOnce(8));
+    const results = await sweepAll(await sweepersAtOnce(8));
     expect(results.filter(({ claimed }) => claimed > 0)).toMatchObject([{ claimed: 1, failed: 1, lost: 0, errors: 0 }]);
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
   });
 
   it('O28 twenty leases, four sweepers in small batches: each is ended once', async () => {
-    const dead = cluster.replica();
+    const dead = await cluster.replica();
     const running = await Promise.all(Array.from({ length: 20 }, () => dead.working()));
     await expireLeases(cluster.db);
-    const results = await sweepAll(sweepersAtOnce(4, 3));
+    const results = await sweepAll(await sweepersAtOnce(4, 3));
     expect(sum(results, 'claimed')).toBe(20);
     expect(sum(results, 'failed')).toBe(20);
     for (const { taskNo } of running) {
@@ -60,7 +61,7 @@ describe('Sweepers on several replicas', () => {
   });
 
   it('O28 a sweep joins the one that runs, and takes batches until one comes back short', async () => {
-    const [dead, b] = [cluster.replica(), cluster.replica({ batchSize: 2 })];
+    const [dead, b] = [await cluster.replica(), await cluster.replica({ batchSize: 2 })];
     await Promise.all(Array.from({ length: 5 }, () => dead.working()));
     await expireLeases(cluster.db);
     const [first, second] = [b.sweeper.runOnce(), b.sweeper.runOnce()];
@@ -70,7 +71,11 @@ describe('Sweepers on several replicas', () => {
   });
 
   it('O28 an expired lease of another agent is left to the replicas that serve it', async () => {
-    const [dead, same, other] = [cluster.replica(), cluster.replica(), cluster.replica({ agent: 'other' })];
+    const [dead, same, other] = [
+      await cluster.replica(),
+      await cluster.replica(),
+      await cluster.replica({ agent: 'other' }),
+    ];
     const { taskNo } = await dead.working();
     await expireLeases(cluster.db, taskNo);
     expect(await other.sweeper.runOnce()).toMatchObject({ claimed: 0 });
@@ -87,7 +92,7 @@ describe('Sweepers on several replicas', () => {
       ['WHERE h.expires_at <=', 'WHERE (SELECT count(*) FROM gate) = 1 AND h.expires_at <='],
       ...(withRecheck ? [] : [['FOR SHARE SKIP LOCKED', ''] as const]),
     );
-    const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
+    const [a, b] = [await cluster.replica(), await cluster.replica({ database: faults.database })];
     const { taskNo, generation } = await a.working();
     await a.heartbeat.runOnce();
     await expireLeases(cluster.db, taskNo);
@@ -115,8 +120,8 @@ describe('Sweepers on several replicas', () => {
   });
 
   it('O31 a renewal that is not committed yet is not waited for: the claim passes its leases by', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
-    const [renewing, dead] = [await a.working(), await cluster.replica().working()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
+    const [renewing, dead] = [await a.working(), await (await cluster.replica()).working()];
     await a.heartbeat.runOnce();
     await expireLeases(cluster.db);
     const renewal = `UPDATE a2a_replicas SET expires_at = clock_timestamp() + interval '1 minute' WHERE holder = $1`;
@@ -128,7 +133,7 @@ describe('Sweepers on several replicas', () => {
   });
 
   it('O32 the completion is in flight when the sweep looks: COMPLETED stands, the sweep finds nothing', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, loop, turn, taskNo } = await a.working();
     await expireLeases(cluster.db, taskNo);
     const hold = await holdEvents(cluster.db);
@@ -146,7 +151,7 @@ describe('Sweepers on several replicas', () => {
   /** B has claimed and read the task; then it is completed through the SDK's store; then B writes. */
   async function completionBetweenReadAndWrite() {
     const faults = interceptable();
-    const [a, b] = [cluster.replica(), cluster.replica({ database: faults.database })];
+    const [a, b] = [await cluster.replica(), await cluster.replica({ database: faults.database })];
     const scope = newScope();
     const { taskNo } = await a.working(scope);
     await expireLeases(cluster.db, taskNo);
@@ -180,9 +185,9 @@ describe('Sweepers on several replicas', () => {
   });
 
   it('O57 leases are held by heartbeat from the claim on: what waits for its turn is not claimed again', async () => {
-    const dead = cluster.replica();
+    const dead = await cluster.replica();
     const faults = interceptable();
-    const b = cluster.replica({ database: faults.database });
+    const b = await cluster.replica({ database: faults.database });
     const running = await Promise.all(Array.from({ length: 12 }, () => dead.working()));
     await expireLeases(cluster.db);
     const reading = new Pause(READ_TASK, 'before', 'every');
@@ -191,7 +196,7 @@ describe('Sweepers on several replicas', () => {
     await reading.reached;
     await expireLeases(cluster.db); // a whole TTL goes by, but for the heartbeat
     expect(await b.heartbeat.runOnce()).toBe(true);
-    expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ claimed: 0 });
+    expect(await (await cluster.replica()).sweeper.runOnce()).toMatchObject({ claimed: 0 });
     reading.resume();
     expect(await sweeping).toMatchObject({ claimed: 12, failed: 12 });
     for (const { taskNo } of running) expect((await logOf(cluster.db, taskNo)).at(-1)).toBe('status FAILED');

@@ -49,14 +49,14 @@ describe('A list of tasks', () => {
     );
 
   it('shows all of them where the time of a status is empty, as JSON-RPC may send it', async () => {
-    const replica = cluster.replica();
+    const replica = await cluster.replica();
     const scope = owned();
     await replica.working(scope);
     expect((await list(replica, scope, { statusTimestampAfter: '' })).tasks).toHaveLength(1);
   });
 
   it('without history and artifacts reads no snapshot: 60 tasks of 10 MB are less than 100 kB in two statements', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const scope = owned();
     for (let at = 0; at < 60; at += 1) await a.working(another(scope));
     await grow(scope.owner, 10 * MIB);
@@ -81,7 +81,7 @@ describe('A list of tasks', () => {
     }
 
     it('after every commit of a turn, whatever it changes', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { scope, loop, turn } = await a.working(owned());
       await expectHead(a, scope);
       const chunk = artifact(scope, 'a1');
@@ -106,7 +106,7 @@ describe('A list of tasks', () => {
     });
 
     it('after commits of several turns in one statement', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const turns = await Promise.all(Array.from({ length: 12 }, () => a.working(owned())));
       await Promise.all(
         turns.map(({ scope, loop, turn }) => {
@@ -118,7 +118,7 @@ describe('A list of tasks', () => {
     });
 
     it('after a follow-up, a forced end, a recovery, and a save through the SDK’s TaskStore', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { scope } = await a.waiting(owned());
       await a.followUp(scope, message('answer'));
       await expectHead(a, scope);
@@ -129,7 +129,7 @@ describe('A list of tasks', () => {
 
       const abandoned = await a.working(owned());
       await expireLeases(cluster.db, abandoned.taskNo);
-      expect(await cluster.replica().sweeper.runOnce()).toMatchObject({ failed: 1 });
+      expect(await (await cluster.replica()).sweeper.runOnce()).toMatchObject({ failed: 1 });
       await expectHead(a, abandoned.scope);
 
       const saved = owned();
@@ -141,7 +141,7 @@ describe('A list of tasks', () => {
     });
 
     it('and reads the snapshot where a replica of before the column has written, or a writer says nothing of the head', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { scope, taskNo, taskId } = await a.stored(owned());
       expect((await heads(a, scope)).tasks).toEqual([{ ...taskOf(scope), history: [], artifacts: [] }]);
       const before = taskOf(scope, { metadata: { new: true } });
@@ -169,7 +169,7 @@ describe('A list of tasks', () => {
     });
 
     it('and reads the snapshot where the head is too long to be kept twice', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { scope, loop, turn } = await a.working(owned());
       loop.add(merge({ long: 'x'.repeat(20_000) }));
       await turn.flush();
@@ -193,7 +193,7 @@ describe('A list of tasks', () => {
   }
 
   it('ends its pages at 2 MiB of what is read, and still shows every task once, in order, with their number', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const scope = owned();
     const ids: string[] = [];
     for (let at = 0; at < 10; at += 1) ids.unshift((await a.working(another(scope))).scope.taskId);
@@ -207,7 +207,7 @@ describe('A list of tasks', () => {
   });
 
   it('is as long as its page size says where there is little to read', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const scope = owned();
     for (let at = 0; at < 5; at += 1) await a.working(another(scope));
     const read = bytesRead(a);
@@ -216,7 +216,7 @@ describe('A list of tasks', () => {
   });
 
   it('has one task on a page of its own where that is larger than a page', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const scope = owned();
     for (let at = 0; at < 3; at += 1) await a.working(another(scope));
     await grow(scope.owner, 5 * MIB);
@@ -225,7 +225,7 @@ describe('A list of tasks', () => {
   });
 
   it('asks for room before it reads much, and reads nothing where there is none', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const scope = owned();
     for (let at = 0; at < 3; at += 1) await a.working(another(scope));
     await grow(scope.owner, 400_000);
@@ -244,7 +244,7 @@ describe('A list of tasks', () => {
   });
 
   it('lets the event loop have its turn between tasks of 5,000 messages each', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const scope = owned();
     const history = Array.from({ length: 5_000 }, (_, at) => message(`message ${at}`));
     for (let at = 0; at < 3; at += 1) await a.stored(another(scope), { history });

@@ -28,7 +28,7 @@ describe('Transactions and the lease', () => {
 
   /** A is frozen before its transaction begins, and B has claimed but not yet written. */
   async function beginAfterTheClaim(database?: DatabaseFactory) {
-    const running = await cluster.replica(database && { database }).working();
+    const running = await (await cluster.replica(database && { database })).working();
     await claimFrom(cluster, running);
     const work = booking();
     return { ...running, work, outcome: running.turn.transaction(work, { key: 'book' }) };
@@ -51,7 +51,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('I3 a lease that has run out permits none, claimed or not', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     await expireLeases(cluster.db, taskNo);
     const work = booking();
     expect(await errorOf(turn.transaction(work))).toBeInstanceOf(LeaseLostError);
@@ -60,8 +60,8 @@ describe('Transactions and the lease', () => {
 
   /** The lease runs out while the transaction is open, and B looks for what it can claim. */
   async function claimDuringATransaction(database?: DatabaseFactory) {
-    const b = cluster.replica();
-    const running = await cluster.replica(database && { database }).working();
+    const b = await cluster.replica();
+    const running = await (await cluster.replica(database && { database })).working();
     let claimed: unknown;
     const outcome = running.turn.transaction(async (manager) => {
       await booking()(manager);
@@ -89,7 +89,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('I3 a claim that is under way is waited for, and then refuses it', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const claiming = await holdLock(
       cluster.db,
       "UPDATE a2a_task_leases SET generation = DEFAULT, holder = 'claimer' WHERE task_no = $1",
@@ -104,7 +104,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('O52 heartbeats go on while it is open, and a cancel can be asked for', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, turn, taskNo, generation } = await a.working();
     await turn.transaction(async (manager) => {
       await booking()(manager);
@@ -118,7 +118,7 @@ describe('Transactions and the lease', () => {
 
   it('O52 negative control: a fence that locks the lease for itself would stall the cancel', async () => {
     const guard = withoutGuard([FENCE, '> clock_timestamp() FOR SHARE']);
-    const [a, b] = [cluster.replica({ database: guard.database }), cluster.replica()];
+    const [a, b] = [await cluster.replica({ database: guard.database }), await cluster.replica()];
     const { scope, turn } = await a.working();
     let canceling: Promise<unknown> | undefined;
     await turn.transaction(async () => {
@@ -136,8 +136,8 @@ describe('Transactions and the lease', () => {
     async (at) => {
       const faults = interceptable();
       const [a, b] = [
-        cluster.replica({ database: faults.database, maxTransactionMs: BOUND_MS }),
-        cluster.replica({ maxTransactionMs: 10_000 }),
+        await cluster.replica({ database: faults.database, maxTransactionMs: BOUND_MS }),
+        await cluster.replica({ maxTransactionMs: 10_000 }),
       ];
       const running = await a.working();
       const [frozen, thawed] = [new Deferred(), new Deferred()];
@@ -170,7 +170,7 @@ describe('Transactions and the lease', () => {
   );
 
   it('O60 the same without a key: what the server has ended long before is not called unknown', async () => {
-    const a = cluster.replica({ maxTransactionMs: BOUND_MS });
+    const a = await cluster.replica({ maxTransactionMs: BOUND_MS });
     const { turn } = await a.working();
     const work = async (manager: EntityManager): Promise<void> => {
       await booking()(manager);
@@ -191,7 +191,7 @@ describe('Transactions and the lease', () => {
     ['ROLLBACK; BEGIN', []],
     ['COMMIT AND CHAIN', ['b1']],
   ])('B.15 work that says %s by itself is told so, and is no success', async (statement, left) => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { turn, taskNo } = await a.working();
     const work = async (manager: EntityManager): Promise<void> => {
       await manager.query("INSERT INTO bookings VALUES ('b1', 1)");
@@ -206,7 +206,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('O60 a statement that takes too long is ended by the server, and the work may not hide it', async () => {
-    const a = cluster.replica({ maxTransactionMs: BOUND_MS });
+    const a = await cluster.replica({ maxTransactionMs: BOUND_MS });
     const { turn } = await a.working();
     const work = async (manager: EntityManager): Promise<void> => {
       await booking()(manager);
@@ -216,9 +216,9 @@ describe('Transactions and the lease', () => {
     expect(await booked(cluster.db)).toEqual([]);
   });
 
-  function replicaWithFaults() {
+  async function replicaWithFaults() {
     const faults = interceptable();
-    const replica = cluster.replica({ database: faults.database });
+    const replica = await cluster.replica({ database: faults.database });
     return { replica, database: faults.get() };
   }
 
@@ -229,7 +229,7 @@ describe('Transactions and the lease', () => {
   };
 
   it('O53 the answer to COMMIT is lost, done: with a key the result is looked up, and it happens once', async () => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const first = await replica.working();
     database.interceptCommit = commitLost('done');
     const work = booking();
@@ -241,7 +241,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('O53 not done: with a key it fails with what broke, leaves no record, and can be tried again', async () => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { turn, taskNo } = await replica.working();
     database.interceptCommit = commitLost('not done');
     const work = booking();
@@ -254,7 +254,7 @@ describe('Transactions and the lease', () => {
   });
 
   it.each(['done', 'not done'] as const)('O53 %s, without a key: CommitOutcomeUnknownError', async (how) => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { turn } = await replica.working();
     database.interceptCommit = commitLost(how);
     const error = await errorOf(turn.transaction(booking()));
@@ -264,7 +264,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('O53 unknown stays unknown where the lease is lost as well: it may have been written', async () => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { turn } = await replica.working();
     database.interceptCommit = async (commit) => {
       await commit();
@@ -276,7 +276,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('O53 the look-up itself is cut off: repeated until it is known', async () => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { turn } = await replica.working();
     let left = 3;
     database.interceptCommit = commitLost('done');
@@ -286,7 +286,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('O53 the database is away past the deadline: unknown', async () => {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { turn } = await replica.working();
     database.interceptCommit = async (commit) => {
       await commit();
@@ -299,7 +299,7 @@ describe('Transactions and the lease', () => {
 
   /** The connection breaks while the database is in the middle of COMMIT, and goes on with it. */
   async function brokenInCommit() {
-    const { replica, database } = replicaWithFaults();
+    const { replica, database } = await replicaWithFaults();
     const { turn, taskNo } = await replica.working();
     const hold = await holdLock(cluster.db, `SELECT pg_advisory_xact_lock(${SLOW})`);
     let client: object | undefined;
@@ -341,7 +341,7 @@ describe('Transactions and the lease', () => {
   });
 
   it('O53 a COMMIT that takes longer than the transaction may is not called undone', async () => {
-    const { turn } = await cluster.replica().working();
+    const { turn } = await (await cluster.replica()).working();
     const hold = await holdLock(cluster.db, `SELECT pg_advisory_xact_lock(${SLOW})`);
     const outcome = errorOf(turn.transaction(booking('b1', SLOW), { timeoutMs: 300 }));
     expect(await outcome).toBeInstanceOf(CommitOutcomeUnknownError);

@@ -25,7 +25,7 @@ describe("Transactions of a turn in the app's own database", () => {
   const cluster = useBookings();
 
   it('what it writes is committed with its end, and seen by nobody before', async () => {
-    const { turn } = await cluster.replica().working();
+    const { turn } = await (await cluster.replica()).working();
     const result = await turn.transaction(async (manager) => {
       await manager.insert(BOOKINGS, { id: 'b1', amount: 1 });
       expect(await booked(cluster.db)).toEqual([]);
@@ -36,7 +36,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('what it throws is rethrown, and nothing is written', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const mine = new Error('not enough');
     for (const options of [{}, { key: 'book' }]) {
       const work = async (manager: EntityManager): Promise<void> => {
@@ -53,7 +53,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it.each([undefined, 'book'])('a failed statement that the work swallows is no success (key: %s)', async (key) => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const work = async (manager: EntityManager): Promise<string> => {
       await manager.insert(BOOKINGS, { id: 'b1', amount: 1 });
       await manager.query('SELECT nonsense').catch(() => undefined);
@@ -66,7 +66,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it("TypeORM's save and transaction inside commit nothing early, and roll back alone", async () => {
-    const { turn } = await cluster.replica().working();
+    const { turn } = await (await cluster.replica()).working();
     await turn.transaction(async (manager) => {
       await manager.save(BOOKINGS, { id: 'saved', amount: 1 });
       await manager.transaction((inner) => inner.insert(BOOKINGS, { id: 'inner', amount: 1 }));
@@ -82,7 +82,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it.each(['returns', 'throws'])('work that %s with an inner transaction still open loses all of it', async (how) => {
-    const { turn, taskNo, generation } = await cluster.replica().working();
+    const { turn, taskNo, generation } = await (await cluster.replica()).working();
     const error = await errorOf(
       turn.transaction(async (manager) => {
         await manager.queryRunner!.startTransaction();
@@ -103,7 +103,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('before the first event of a new task it begins the task and its lease', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const turn = await a.startTurn(newScope(), message());
     await turn.transaction(booking('done'), { key: 'book' });
     const { taskNo } = turn.loop!.key!;
@@ -113,7 +113,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('with a key it happens once over all attempts, and each is given what the first one returned', async () => {
-    const first = await cluster.replica().working();
+    const first = await (await cluster.replica()).working();
     const work = booking({ id: 7, note: 'x\0' });
     expect(await first.turn.transaction(work, { key: 'book' })).toEqual({ id: 7, note: 'x\0' });
     expect(await first.turn.transaction(work, { key: 'book' })).toEqual({ id: 7, note: 'x\0' });
@@ -129,7 +129,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('without a key each call is one of its own', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     await turn.transaction(booking('done', 'b1'));
     await turn.transaction(booking('done', 'b2'));
     expect(await booked(cluster.db)).toEqual(['b1', 'b2']);
@@ -137,7 +137,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('two at once with one key: one does it, the other waits and returns the same', async () => {
-    const { turn } = await cluster.replica().working();
+    const { turn } = await (await cluster.replica()).working();
     const work = booking('done');
     const both = [turn.transaction(work, { key: 'book' }), turn.transaction(work, { key: 'book' })];
     expect(await Promise.all(both)).toEqual(['done', 'done']);
@@ -149,7 +149,7 @@ describe("Transactions of a turn in the app's own database", () => {
     ['a BigInt', 7n, 'result'],
     ['a Map', [new Map()], 'result[0]'],
   ])('with a key, a result with %s rolls it back', async (_name, result, path) => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const error = await errorOf(turn.transaction(booking<unknown>(result), { key: 'book' }));
     expect(error).toBeInstanceOf(EffectResultError);
     expect(error).toMatchObject({ key: 'book', path });
@@ -158,7 +158,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it("a key that is an action's is refused, and the other way round", async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     await turn.effect('action', NEVER, () => 'done');
     await errorOf(turn.effect('lost action', NEVER, () => Promise.reject(new Error('lost'))));
     await turn.transaction(booking('done'), { key: 'work' });
@@ -180,7 +180,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('flush inside throws; what is published inside is stored, whether or not it is rolled back', async () => {
-    const { scope, loop, turn, taskNo } = await cluster.replica().working();
+    const { scope, loop, turn, taskNo } = await (await cluster.replica()).working();
     const error = await errorOf(
       turn.transaction(async (manager) => {
         await manager.insert(BOOKINGS, { id: 'b1', amount: 1 });
@@ -196,7 +196,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('an end that is published inside of it is stored once it is through', async () => {
-    const { scope, loop, turn, taskNo } = await cluster.replica().working();
+    const { scope, loop, turn, taskNo } = await (await cluster.replica()).working();
     await turn.transaction(async (manager) => {
       loop.add(status(scope, COMPLETED));
       await manager.insert(BOOKINGS, { id: 'b1', amount: 1 });
@@ -208,7 +208,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('O40 a turn that is stopped rolls it back at once, and its connection is not used again', async () => {
-    const { turn } = await cluster.replica().working();
+    const { turn } = await (await cluster.replica()).working();
     const [inside, goOn] = [new Deferred(), new Deferred()];
     let late: Promise<Error> | undefined;
     const outcome = errorOf(
@@ -230,7 +230,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('O40 a cancel that was asked for elsewhere: the work is not begun', async () => {
-    const [a, b] = [cluster.replica(), cluster.replica()];
+    const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, turn } = await a.working();
     await b.tasks.requestCancel(scope, b.leaseRequest('cancel'));
     const work = booking('done');
@@ -239,7 +239,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('timeoutMs bounds the whole of it, not each statement alone', async () => {
-    const { turn, taskNo } = await cluster.replica().working();
+    const { turn, taskNo } = await (await cluster.replica()).working();
     const work = async (manager: EntityManager): Promise<void> => {
       await manager.insert(BOOKINGS, { id: 'b1', amount: 1 });
       for (;;) await manager.query('SELECT pg_sleep(0.02)');
@@ -252,7 +252,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it.each([0, -1, NaN, 2 ** 31, '100', null])('timeoutMs: %p is refused', async (timeoutMs) => {
-    const { turn } = await cluster.replica().working();
+    const { turn } = await (await cluster.replica()).working();
     const work = booking('done');
     const error = await errorOf(turn.transaction(work, { timeoutMs: timeoutMs as number }));
     expect(error).toBeInstanceOf(TurnUsageError);
@@ -261,7 +261,7 @@ describe("Transactions of a turn in the app's own database", () => {
   });
 
   it('without leases it needs a task that has not ended', async () => {
-    const a = cluster.replica({ leased: false });
+    const a = await cluster.replica({ leased: false });
     const turn = await a.startTurn(newScope(), message());
     expect(await turn.transaction(booking('done'), { key: 'book' })).toBe('done');
     const { taskNo } = turn.loop!.key!;

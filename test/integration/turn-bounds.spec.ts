@@ -1,3 +1,4 @@
+import { optionsWith } from '../helpers/options.js';
 import { LeaseLostError } from '../../libs/a2a-cluster/src/errors/lease-lost.error.js';
 import { TurnTimeoutError } from '../../libs/a2a-cluster/src/errors/turn-timeout.error.js';
 import { EFFECTS_METADATA_KEY } from '../../libs/a2a-cluster/src/effects/unresolved-effects.js';
@@ -22,11 +23,19 @@ const failing =
 describe('What a turn has under way is bounded', () => {
   const cluster = useCluster();
 
+  const concludedBy = (a: Replica, handsOver: boolean): TurnConclusion => {
+    const options = optionsWith({
+      turns: { cancelTimeoutMs: 1 },
+      sweeper: { policy: handsOver ? 're-execute' : 'fail' },
+    });
+    return new TurnConclusion(a.stream, a.leases, a.effects, options);
+  };
+
   const aborted = ({ signal }: TurnExecution): Promise<boolean> => eventually(() => signal.aborted);
 
   it('B.5 events that cannot be stored for one TTL give the lease up, though renewals go on', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ times: { heartbeatIntervalMs: 40, ttlMs: 400 }, database: faults.database });
+    const a = await cluster.replica({ times: { heartbeatIntervalMs: 40, ttlMs: 400 }, database: faults.database });
     const { turn, loop, scope } = await a.working();
     a.heartbeat.start();
     faults.get().intercept = failing(COMMIT, tooLong);
@@ -41,7 +50,7 @@ describe('What a turn has under way is bounded', () => {
 
   it('B.5 the same for an effect that cannot be recorded', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ times: { heartbeatIntervalMs: 40, ttlMs: 400 }, database: faults.database });
+    const a = await cluster.replica({ times: { heartbeatIntervalMs: 40, ttlMs: 400 }, database: faults.database });
     const { turn } = await a.working();
     a.heartbeat.start();
     faults.get().intercept = failing(/INSERT INTO "a2a_task_effects"/, tooLong);
@@ -51,7 +60,7 @@ describe('What a turn has under way is bounded', () => {
 
   it('B.5 a flush ends with its turn, whatever the database does', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ database: faults.database });
+    const a = await cluster.replica({ database: faults.database });
     const { turn, loop, scope } = await a.working();
     const stalled = new Pause(COMMIT, 'before');
     faults.get().intercept = stalled.intercept;
@@ -67,7 +76,7 @@ describe('What a turn has under way is bounded', () => {
   });
 
   it('B.6 an event that cannot be copied changes nothing, and the turn goes on', async () => {
-    const a = cluster.replica();
+    const a = await cluster.replica();
     const { loop, scope, taskNo, turn } = await a.working();
     const [fine, odd] = [artifact(scope, 'a1'), artifact(scope, 'odd')].map((event) => {
       if (event.kind !== 'artifactUpdate') throw new Error('It is no artifact');
@@ -95,7 +104,7 @@ describe('What a turn has under way is bounded', () => {
 
   it('B.6 a turn that was given up takes no lease when its first commit comes through late', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ database: faults.database });
+    const a = await cluster.replica({ database: faults.database });
     const scope = newScope();
     const turn = await a.startTurn(scope, message());
     const late = new Pause(COMMIT, 'after');
@@ -120,7 +129,7 @@ describe('What a turn has under way is bounded', () => {
 
   it('B.9 I7 a FAILED names what is unresolved, even where that could not be read at the first try', async () => {
     const faults = interceptable();
-    const a = cluster.replica({ database: faults.database });
+    const a = await cluster.replica({ database: faults.database });
     const { turn, taskNo } = await a.working();
     await expect(
       turn.effect('charge', { replay: 'never' }, () => Promise.reject(new Error('no answer'))),
@@ -131,23 +140,15 @@ describe('What a turn has under way is bounded', () => {
       failures -= 1;
       return Promise.reject(connectionReset());
     };
-    const conclusion = new TurnConclusion(a.stream, a.leases, a.effects, {
-      unfinishedTurn: 'fail',
-      cancelTimeoutMs: 1,
-      handsOver: false,
-    });
-    await conclusion.conclude(turn, { kind: 'threw', error: new Error('gave up') });
+    await concludedBy(a, false).conclude(turn, { kind: 'threw', error: new Error('gave up') });
     expect(failures).toBe(0);
     const { task } = (await a.tasks.findByNo(taskNo))!;
     expect(task.status?.message?.metadata?.[EFFECTS_METADATA_KEY]).toMatchObject([{ key: 'charge' }]);
   });
 
   describe('the sender of a follow-up that has published nothing', () => {
-    const concludedBy = (a: Replica, handsOver: boolean): TurnConclusion =>
-      new TurnConclusion(a.stream, a.leases, a.effects, { unfinishedTurn: 'fail', cancelTimeoutMs: 1, handsOver });
-
     it('I6 is answered with the task where a shutdown hands the turn over', async () => {
-      const a = cluster.replica();
+      const a = await cluster.replica();
       const { scope, taskNo } = await a.waiting();
       const turn = await a.followUp(scope, message('answer'));
       turn.shutDown(Promise.resolve());
@@ -158,7 +159,7 @@ describe('What a turn has under way is bounded', () => {
     });
 
     it('I6 is answered with the task where the lease is found lost as it is let go', async () => {
-      const [a, b] = [cluster.replica(), cluster.replica()];
+      const [a, b] = [await cluster.replica(), await cluster.replica()];
       const { scope, taskNo } = await a.waiting();
       const turn = await a.followUp(scope, message('answer'));
       await expireLeases(cluster.db, taskNo);

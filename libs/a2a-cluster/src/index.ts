@@ -2,7 +2,7 @@ export { A2AClusterModule } from './module/a2a-cluster.module.js';
 export type { A2AClusterOptions, A2AClusterOptionsFactory } from './options/cluster.options.js';
 export type { A2AClusterStaticOptions, GuardInput } from './options/static.options.js';
 export { A2A_CLUSTER_ENTITIES, A2A_CLUSTER_MIGRATIONS } from './postgres/schema/entities.js';
-export { A2A_REQUEST_HANDLER } from './module/tokens.js';
+export { A2A_REQUEST_HANDLER } from './protocol/request-handler.token.js';
 
 export { currentTurn } from './turns/current-turn.js';
 export { Turn } from './turns/turn.js';

@@ -1,6 +1,7 @@
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { Heartbeat, type HeldLease, type LeaseHolder } from './heartbeat.js';
+import { optionsWith } from '../../../../test/helpers/options.js';
 import { type ClaimedLease, LeaseStore, type RenewedLease } from './lease-store.js';
 
 const TTL_MS = 9_000;
@@ -74,11 +75,14 @@ describe('Heartbeat', () => {
   let leases: FakeLeaseStore;
   let heartbeat: Heartbeat;
 
+  const heartbeatEvery = (heartbeatIntervalMs: number): Heartbeat =>
+    new Heartbeat(leases, optionsWith({ leases: { heartbeatIntervalMs, ttlMs: TTL_MS } }));
+
   beforeEach(() => {
     Logger.overrideLogger(false);
     jest.useFakeTimers();
     leases = new FakeLeaseStore();
-    heartbeat = new Heartbeat(leases, 'me', { heartbeatIntervalMs: INTERVAL_MS, ttlMs: TTL_MS });
+    heartbeat = heartbeatEvery(INTERVAL_MS);
   });
 
   afterEach(async () => {
@@ -107,7 +111,7 @@ describe('Heartbeat', () => {
     const { lease: first } = hold(1);
     const { lease: second } = hold(2);
     await jest.advanceTimersByTimeAsync(2 * EVERY_MS);
-    const asked = { holder: 'me', generations: [1, 2], ttlMs: TTL_MS };
+    const asked = { holder: heartbeat.holderId, generations: [1, 2], ttlMs: TTL_MS };
     expect(leases.asked).toEqual([asked, asked]);
     const deadline = performance.now() + TTL_MS * 0.9;
     expect([first.deadline, second.deadline]).toEqual([deadline, deadline]);
@@ -117,7 +121,7 @@ describe('Heartbeat', () => {
   });
 
   it('C20 renews more often than that where the interval is shorter', async () => {
-    heartbeat = new Heartbeat(leases, 'me', { heartbeatIntervalMs: 1_000, ttlMs: TTL_MS });
+    heartbeat = heartbeatEvery(1_000);
     await started();
     hold(1);
     await jest.advanceTimersByTimeAsync(1_000);
@@ -239,7 +243,7 @@ describe('Heartbeat', () => {
   it.each(OUTAGES)('C20 a database that %s for 0.8 TTL loses no lease, whenever that begins', async (_how, away) => {
     for (const intervalMs of [TTL_MS / 4, TTL_MS / 3, TTL_MS / 20]) {
       for (let phase = 0; phase < 20; phase += 1) {
-        heartbeat = new Heartbeat(leases, 'me', { heartbeatIntervalMs: intervalMs, ttlMs: TTL_MS });
+        heartbeat = heartbeatEvery(intervalMs);
         leases.renewal = held;
         await started();
         const { turn, lease } = hold(1);
@@ -484,7 +488,7 @@ describe('Heartbeat', () => {
     await jest.advanceTimersByTimeAsync(RETRY_MS);
     const asked = leases.asked.length;
     expect(asked).toBeGreaterThanOrEqual(2);
-    expect(leases.asked.at(-1)).toEqual({ holder: 'me', generations: [], ttlMs: TTL_MS });
+    expect(leases.asked.at(-1)).toEqual({ holder: heartbeat.holderId, generations: [], ttlMs: TTL_MS });
     await jest.advanceTimersByTimeAsync(10 * TTL_MS);
     expect(leases.asked).toHaveLength(asked);
   });

@@ -1,11 +1,13 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { isLate, socketsRead, within } from '../async/late-timer.js';
 import { pause } from '../async/pause.js';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
-import type { LeaseStore, RenewedLease } from './lease-store.js';
-import type { LeaseTimes } from '../options/lease.options.js';
+import { LeaseStore, type RenewedLease } from './lease-store.js';
+import { type LeaseTimes, TIMES_WITHOUT_LEASES } from '../options/lease.options.js';
 import { MARGIN, RenewalPace } from './renewal-pace.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { newReplicaId } from './replica-id.js';
 
 /** What the holder of a lease is told. */
 export interface LeaseHolder {
@@ -66,7 +68,14 @@ const STOP_MS = 1_000;
  * A renewal may take as long as the first deadline of what it renews allows. While it has no answer others are sent beside
  * it, which may find another way: each that is accepted counts, from when it was sent, whichever comes first.
  */
+@Injectable()
 export class Heartbeat {
+  /** Whether turns hold leases. Without leases it holds and renews nothing. */
+  readonly isOn: boolean;
+  readonly times: LeaseTimes;
+  /** This replica, unique per boot. */
+  readonly holderId = newReplicaId();
+
   private readonly logger = new Logger('A2AClusterHeartbeat');
   private readonly pace: RenewalPace;
   private readonly held = new Map<number, Entry>();
@@ -92,11 +101,11 @@ export class Heartbeat {
 
   constructor(
     private readonly leases: LeaseStore,
-    /** This replica, unique per boot. */
-    readonly holderId: string,
-    readonly times: LeaseTimes,
+    options: ResolvedOptions,
   ) {
-    this.pace = new RenewalPace(times);
+    this.isOn = options.leases !== false;
+    this.times = options.leases || TIMES_WITHOUT_LEASES;
+    this.pace = new RenewalPace(this.times);
   }
 
   /**
@@ -126,8 +135,9 @@ export class Heartbeat {
     return entry;
   }
 
-  /** How long a lease whose renewal or acquisition was sent at this time may be relied on. */
+  /** How long a lease whose renewal or acquisition was sent at this time may be relied on; without leases for ever. */
   deadlineFrom(sentAt: number): number {
+    if (!this.isOn) return Infinity;
     return sentAt + this.times.ttlMs * (1 - MARGIN);
   }
 
@@ -138,7 +148,7 @@ export class Heartbeat {
 
   /** Tells the store that this replica is there, and renews what it holds from now on. */
   start(): void {
-    if (this.started || this.stopped) return;
+    if (!this.isOn || this.started || this.stopped) return;
     this.started = true;
     this.renewAt(performance.now());
   }

@@ -1,8 +1,7 @@
 import { ConfigurableModuleBuilder } from '@nestjs/common';
-import { A2A_CLUSTER_OPTIONS } from './tokens.js';
 import type { A2AClusterOptions } from '../options/cluster.options.js';
 import type { A2AClusterStaticOptions } from '../options/static.options.js';
-import { clusterModule } from './providers.js';
+import { A2A_CLUSTER_OPTIONS, clusterModule } from './cluster.providers.js';
 
 export const { ConfigurableModuleClass, OPTIONS_TYPE, ASYNC_OPTIONS_TYPE } =
   new ConfigurableModuleBuilder<A2AClusterOptions>({ optionsInjectionToken: A2A_CLUSTER_OPTIONS })

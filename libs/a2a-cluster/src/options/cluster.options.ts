@@ -104,7 +104,7 @@ export abstract class ResolvedOptions implements ResolvedCardOptions {
   abstract readonly cardSignature: ResolvedCardOptions['cardSignature'];
   abstract readonly validateInputModes: boolean;
   abstract readonly leases: LeaseTimes | false;
-  abstract readonly sweeper: SweeperOptions | false;
+  abstract readonly sweeper: SweeperOptions;
   abstract readonly streams: StreamOptions;
   abstract readonly requests: RequestLimits;
   abstract readonly turns: TurnOptions & RepeatedMessageOptions;

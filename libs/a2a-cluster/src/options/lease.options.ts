@@ -31,10 +31,13 @@ const LEASE_DEFAULTS: LeaseTimes = {
 };
 
 /**
- * Without leases the writes of a turn are repeated for this long, in ms: as long as the default TTL of a lease, which
- * bounds them elsewhere. Each try looks in the log for what the one before may have stored.
+ * The times where leases are off. A follow-up does not wait for the turn before it. The writes of a turn are repeated
+ * for as long as the default TTL; each try looks in the log for what the one before may have stored.
  */
-export const RETRIED_WITHOUT_LEASES_MS = 120_000;
+export const TIMES_WITHOUT_LEASES: LeaseTimes = {
+  heartbeatIntervalMs: 0,
+  ttlMs: LEASE_DEFAULTS.ttlMs,
+};
 
 /** The times with their defaults; false where leases are off. Throws {@link ClusterOptionsError}. */
 export function resolveLeases(given: Partial<LeaseTimes> | false | undefined): LeaseTimes | false {

@@ -1,5 +1,5 @@
 import { ClusterOptionsError } from '../errors/cluster-options.error.js';
-import { type LeaseTimes, RETRIED_WITHOUT_LEASES_MS } from './lease.options.js';
+import { type LeaseTimes, TIMES_WITHOUT_LEASES } from './lease.options.js';
 import { requireDuration, requireWhole, withoutUndefined } from './rules.js';
 
 /** How events reach those who follow a task, and how long they are kept. */
@@ -80,7 +80,7 @@ export function resolveStreams(given: Partial<StreamOptions> | undefined, leases
 function requireEventsKept(retentionMs: number, leases: LeaseTimes | false): void {
   if (retentionMs === Infinity) return;
   requireDuration('streams.retentionMs', retentionMs);
-  const retriedMs = leases ? leases.ttlMs : RETRIED_WITHOUT_LEASES_MS;
+  const retriedMs = (leases || TIMES_WITHOUT_LEASES).ttlMs;
   if (retentionMs >= retriedMs) return;
   const bound = leases ? `leases.ttlMs (${retriedMs})` : `${retriedMs} with leases: false`;
   throw ClusterOptionsError.rule(

@@ -39,11 +39,8 @@ export interface SweeperOptions {
   backoffMs: number;
 }
 
-/** How often abandoned turns and overdue tasks are looked for, in ms. */
-export const DEFAULT_SWEEP_MS = 30_000;
-
 const SWEEPER_DEFAULTS: SweeperOptions = {
-  intervalMs: DEFAULT_SWEEP_MS,
+  intervalMs: 30_000,
   batchSize: 100,
   policy: 'fail',
   maxAttempts: 3,
@@ -51,13 +48,9 @@ const SWEEPER_DEFAULTS: SweeperOptions = {
   backoffMs: 1_000,
 };
 
-/** The sweeper with its defaults; false where leases are off. Throws {@link ClusterOptionsError}. */
-export function resolveSweeper(
-  given: Partial<SweeperOptions> | undefined,
-  leases: LeaseTimes | false,
-): SweeperOptions | false {
-  if (!leases) {
-    if (!given) return false;
+/** The sweeper with its defaults. Throws {@link ClusterOptionsError}. */
+export function resolveSweeper(given: Partial<SweeperOptions> | undefined, leases: LeaseTimes | false): SweeperOptions {
+  if (given && !leases) {
     throw ClusterOptionsError.rule('sweeper', given, 'without leases (leases: false) there is nothing to sweep');
   }
   const sweeper: SweeperOptions = { ...SWEEPER_DEFAULTS, ...withoutUndefined(given) };

@@ -1,40 +1,36 @@
+import { Injectable } from '@nestjs/common';
 import { AgentCard, type AgentCardSignatureGenerator, type AgentInterface } from '@a2a-js/sdk';
 import { duplicateInterfacesForLegacy } from '@a2a-js/sdk/compat/v0_3';
 import type { ExtendedAgentCardProvider, ServerCallContext } from '@a2a-js/sdk/server';
 import type { AgentCardInput } from '../options/card.options.js';
-import type { TransportPaths } from '../options/transport.options.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { AgentEndpoints } from './agent-endpoints.js';
 
 /** The protocol version that this library serves. */
 const PROTOCOL_VERSION = '1.0';
 
-/** Where the agent is reached. */
-export interface AgentEndpoints {
-  publicUrl: string | undefined;
-  prefixOf: (path: string) => string;
-  transports: TransportPaths;
-  /** Where gRPC is; none where it is off. */
-  grpc: string | undefined;
-  /** The bindings that clients of version 0.3 are served on. */
-  legacyBindings: string[];
-}
-
 /** What the agent says of itself. */
+@Injectable()
 export class AgentCards {
   /** What the agent offers, wherever it is reached. Messages are checked against it, so it is not made for each. */
   readonly offered: Omit<AgentCard, 'supportedInterfaces'>;
 
+  private readonly input: AgentCardInput;
+  private readonly extended: AgentCard | ExtendedAgentCardProvider | undefined;
+  private readonly sign: AgentCardSignatureGenerator | undefined;
+
   constructor(
-    private readonly input: AgentCardInput,
-    private readonly extended: AgentCard | ExtendedAgentCardProvider | undefined,
-    private readonly sign: AgentCardSignatureGenerator | undefined,
-    /** Read when needed: the app's global prefix is set late, and gRPC's port is known once it listens. */
-    private readonly endpoints: () => AgentEndpoints,
+    { agentCard, extendedAgentCard, cardSignature }: ResolvedOptions,
+    private readonly endpoints: AgentEndpoints,
   ) {
-    this.offered = completed(input);
+    this.input = agentCard;
+    this.extended = extendedAgentCard;
+    this.sign = cardSignature;
+    this.offered = completed(agentCard);
   }
 
   async card(): Promise<AgentCard> {
-    const supportedInterfaces = reachedAt(this.input.supportedInterfaces, this.endpoints());
+    const supportedInterfaces = reachedAt(this.input.supportedInterfaces, this.endpoints);
     // Made anew, since a generator of signatures may well write into what it is given.
     const card: AgentCard = { ...completed(this.input), supportedInterfaces };
     return this.sign ? this.sign(card) : card;
@@ -47,7 +43,7 @@ export class AgentCards {
     const given = typeof this.extended === 'function' ? await this.extended(context) : this.extended;
     // One that was read from JSON lacks its empty lists, without which gRPC and version 0.3 cannot write it.
     const card: AgentCard = { ...AgentCard.fromJSON({}), ...given };
-    const complete = { ...card, supportedInterfaces: reachedAt(card.supportedInterfaces, this.endpoints()) };
+    const complete = { ...card, supportedInterfaces: reachedAt(card.supportedInterfaces, this.endpoints) };
     return this.sign ? this.sign(complete) : complete;
   }
 }
@@ -62,10 +58,11 @@ function reachedAt(given: AgentInterface[] | undefined, endpoints: AgentEndpoint
   return duplicateInterfacesForLegacy(given?.length ? given : interfaces(endpoints), endpoints.legacyBindings);
 }
 
-function interfaces({ publicUrl, prefixOf, transports, grpc }: AgentEndpoints): AgentInterface[] {
+function interfaces(endpoints: AgentEndpoints): AgentInterface[] {
+  const { publicUrl, transports, grpc } = endpoints;
   const base = publicUrl?.replace(/\/+$/, '') ?? '';
   const urlOf = (path: string | false): string | undefined =>
-    path === false ? undefined : `${base}${prefixOf(path)}${path}`;
+    path === false ? undefined : `${base}${endpoints.prefixOf(path)}${path}`;
   const bindings = [
     { url: urlOf(transports.jsonRpc), protocolBinding: 'JSONRPC' },
     { url: urlOf(transports.rest), protocolBinding: 'HTTP+JSON' },

@@ -1,17 +1,25 @@
+import { Injectable } from '@nestjs/common';
 import type { ListTasksRequest, ListTasksResponse } from '@a2a-js/sdk';
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { LARGE_BYTES } from '../tasks/json-size.js';
-import type { ScopeResolver } from '../tasks/task-scope.js';
-import type { FoundTask, LargeTask, MakeRoom, StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import { type ScopeResolver, scopeResolver } from '../tasks/task-scope.js';
+import type { FoundTask, LargeTask, MakeRoom, StoredTask, TaskScope } from '../tasks/task-store.js';
 import { checkListTasks, checkScope, requireId } from './request-validation.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 
 /** The tasks that a caller may see. All others are not there for that caller. */
+@Injectable()
 export class CallersTasks {
+  private readonly scopeOf: ScopeResolver;
+
   constructor(
-    private readonly tasks: VersionedTaskStore,
-    private readonly scopeOf: ScopeResolver,
-  ) {}
+    private readonly tasks: LeasedTaskStore,
+    { ownerResolver }: ResolvedOptions,
+  ) {
+    this.scopeOf = scopeResolver(ownerResolver);
+  }
 
   /** Whose task a call means. Throws where tenant or owner cannot be stored. */
   scope(context: ServerCallContext, taskId: string): TaskScope {

@@ -1,4 +1,4 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import type {
   AgentCard,
   CancelTaskRequest,
@@ -24,23 +24,24 @@ import { DatabaseClosedError } from '../errors/database-closed.error.js';
 import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
 import { jsonSize, LARGE_BYTES } from '../tasks/json-size.js';
 import { largeEventOf, toStreamResponses } from '../tasks/task-event.js';
 import { isTerminal, stateName } from '../tasks/task-states.js';
 import { foundState, type FoundTask, type LargeTask } from '../tasks/task-store.js';
-import type { AgentCards } from './agent-cards.js';
-import type { CallersTasks } from './callers-tasks.js';
-import type { IncomingMessages } from './incoming-messages.js';
+import { AgentCards } from './agent-cards.js';
+import { CallersTasks } from './callers-tasks.js';
+import { IncomingMessages } from './incoming-messages.js';
 import { requireId, withHistory } from './request-validation.js';
 import { GRPC_STATUS, GrpcStatusError } from '../errors/grpc-status.error.js';
-import type { LargeAnswers } from './large-answers.js';
+import { LargeAnswers } from './large-answers.js';
 import { paced } from '../transports/flow/response-flow.js';
-import type { PushReceivers } from './push-receivers.js';
-import { requireCanceled, type TaskCancellation } from './task-cancellation.js';
-import type { TurnAnswers } from './turn-answers.js';
+import { PushReceivers } from './push-receivers.js';
+import { requireCanceled, TaskCancellation } from './task-cancellation.js';
+import { TurnAnswers } from './turn-answers.js';
 
 /** The protocol's operations, answered alike by every replica. */
+@Injectable()
 export class ClusterRequestHandler implements A2ARequestHandler {
   private readonly logger = new Logger(ClusterRequestHandler.name);
 

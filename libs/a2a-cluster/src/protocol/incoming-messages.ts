@@ -1,49 +1,43 @@
 import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
 import type { SendMessageRequest } from '@a2a-js/sdk';
 import { RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import type { RequestLimits } from '../options/request.options.js';
 import { encodeConfig } from '../push/push-config.codec.js';
 import { referenceTasks } from '../tasks/reference-tasks.js';
-import type { PushReceiver, VersionedTaskStore } from '../tasks/task-store.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import type { PushReceiver } from '../tasks/task-store.js';
 import { outsideAnswer } from '../transports/flow/response-flow.js';
 import { receiptOf } from '../turns/message-fingerprint.js';
-import type { MessageTurns } from '../turns/message-turns.js';
+import { MessageTurns } from '../turns/message-turns.js';
 import { repetitionOf, type TurnProgress } from '../turns/turn-outcome.js';
-import type { AgentCards } from './agent-cards.js';
-import type { CallersTasks } from './callers-tasks.js';
-import type { PushReceivers } from './push-receivers.js';
+import { AgentCards } from './agent-cards.js';
+import { CallersTasks } from './callers-tasks.js';
+import { PushReceivers } from './push-receivers.js';
 import { requireExtensions, requireInputModes, requireMessage } from './request-validation.js';
-
-/** What a message is checked for. */
-export interface MessageOptions {
-  /** Whether the parts of a message must be of the media types that the agent's card names. */
-  validateInputModes: boolean;
-  /** For how long a repetition of a message is recognised, in ms. */
-  messageIdWindowMs: number;
-  limits: RequestLimits;
-}
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** Checks messages, and starts their turns. */
+@Injectable()
 export class IncomingMessages {
   constructor(
     private readonly cards: AgentCards,
     private readonly callers: CallersTasks,
-    private readonly tasks: VersionedTaskStore,
+    private readonly tasks: LeasedTaskStore,
     private readonly turns: MessageTurns,
     private readonly push: PushReceivers,
-    private readonly options: MessageOptions,
+    private readonly options: ResolvedOptions,
   ) {}
 
   /** Throws the protocol's error where the message is refused before a turn begins. */
   async begin(params: SendMessageRequest, context: ServerCallContext): Promise<TurnProgress> {
-    const { limits, validateInputModes, messageIdWindowMs } = this.options;
+    const { requests: limits, validateInputModes, turns } = this.options;
     const message = requireMessage(params, limits);
     const { offered } = this.cards;
     if (validateInputModes) requireInputModes(offered, message);
     requireExtensions(offered, context);
     const scope = this.callers.scope(context, message.taskId || randomUUID());
-    const receipt = receiptOf(message, messageIdWindowMs);
+    const receipt = receiptOf(message, turns.messageIdWindowMs);
     if (receipt && !message.taskId) {
       // Looked up before the executor runs; the first commit holds the promise where two copies run at once. A
       // follow-up's repetition is found when it is admitted.

@@ -1,15 +1,17 @@
+import { Injectable } from '@nestjs/common';
 import type { StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import { turnOfTheLoop } from '../async/turn-of-the-loop.js';
 import { jsonSize, LARGE_BYTES } from '../tasks/json-size.js';
 import { largeEventOf } from '../tasks/task-event.js';
 import { decodeTaskInTurns } from '../tasks/task-event.codec.js';
-import type { LargeTask, TaskText, VersionedTaskStore } from '../tasks/task-store.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import type { LargeTask, TaskText } from '../tasks/task-store.js';
 import { withHistory } from './request-validation.js';
 import { currentReader, type StreamReader } from '../transports/flow/response-flow.js';
 import type { SharedForm } from '../transports/flow/shared-answer.js';
 import { type Made, SharedMaking } from '../transports/flow/shared-making.js';
-import type { UnsentBytes } from '../transports/flow/unsent-bytes.js';
+import { UnsentBytes } from '../transports/flow/unsent-bytes.js';
 
 /** Where a task stood when it was read. */
 type Standing = Pick<TaskText, 'version' | 'state'>;
@@ -19,6 +21,7 @@ type Standing = Pick<TaskText, 'version' | 'state'>;
  * version of a task is read and serialized once for all who ask for it meanwhile; and one is read after another, since of
  * each there are several copies for a moment. A call from inside the app has no reader, and gets everything as it is.
  */
+@Injectable()
 export class LargeAnswers {
   private readonly tasksOfStore = new Map<string, SharedMaking<Standing>>();
   private readonly events = new WeakMap<object, Map<string, SharedMaking<undefined>>>();
@@ -26,7 +29,7 @@ export class LargeAnswers {
 
   constructor(
     private readonly unsent: UnsentBytes,
-    private readonly tasks: VersionedTaskStore,
+    private readonly tasks: LeasedTaskStore,
   ) {}
 
   /** A stored task for the reader of this call, or its stand-in, and where it stood when it was read. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { validateHeaderValue } from 'node:http';
+import { Injectable } from '@nestjs/common';
 import {
   type ListTaskPushNotificationConfigsRequest,
   type ListTaskPushNotificationConfigsResponse,
@@ -7,11 +8,11 @@ import {
 } from '@a2a-js/sdk';
 import { PushNotificationNotSupportedError, RequestMalformedError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import type { PushConfigStore, PushRegistration } from '../push/push-config-store.js';
-import type { PushDispatcher } from '../push/push-dispatcher.js';
-import type { PushTargetGuard } from '../push/push-target.guard.js';
+import { PushConfigStore, type PushRegistration } from '../push/push-config-store.js';
+import { PushDispatcher } from '../push/push-dispatcher.js';
+import { PushTargetGuard } from '../push/push-target.guard.js';
 import { racePoint } from '../race-points/race-points.js';
-import type { AgentCards } from './agent-cards.js';
+import { AgentCards } from './agent-cards.js';
 import { checkId } from './request-validation.js';
 
 /** What a call without a version speaks, by the protocol. */
@@ -26,6 +27,7 @@ const MAX_SECRET_LENGTH = 8_192;
 const MAX_PAGE_SIZE = 100;
 
 /** The protocol's operations on push receivers. Whose task it is has been seen to before. */
+@Injectable()
 export class PushReceivers {
   constructor(
     private readonly cards: AgentCards,

@@ -1,7 +1,7 @@
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import { ServerCallContext } from '@a2a-js/sdk/server';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
-import { NoRecovery } from '../turns/abandoned-recovery.js';
+import { optionsWith } from '../../../../test/helpers/options.js';
 import { TaskCancellation } from './task-cancellation.js';
 
 const scope = { tenant: '', owner: 'ann', taskId: 't1' };
@@ -14,7 +14,9 @@ describe('A cancel', () => {
     };
     const stream = { closed: new AbortController().signal };
     const turns = { prepare: () => ({}), isDraining: true };
-    const parts = [tasks, stream, turns, new NoRecovery(), { cancelTimeoutMs: 500, pollIntervalMs: 500 }] as never;
+    const recovery = { isOn: false };
+    const options = optionsWith({ turns: { cancelTimeoutMs: 500 }, streams: { pollIntervalMs: 500 } });
+    const parts = [tasks, stream, turns, recovery, options] as never;
     const cancellation = new TaskCancellation(...(parts as ConstructorParameters<typeof TaskCancellation>));
     const canceling = cancellation.cancel(scope, 'c', new ServerCallContext());
     await expect(canceling).rejects.toBeInstanceOf(TaskNotFoundError);

@@ -1,3 +1,4 @@
+import { Injectable } from '@nestjs/common';
 import type { Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
@@ -7,30 +8,25 @@ import { untilKnown } from '../async/until-known.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { racePoint } from '../race-points/race-points.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
 import { stateSetBy } from '../tasks/task-event.js';
 import { isInterrupted, isTerminal, stateName, stateOf } from '../tasks/task-states.js';
-import type { TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
-import type { AbandonedRecovery } from '../turns/abandoned-recovery.js';
-import type { CancelTurns } from '../turns/cancel-turns.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import type { TaskScope } from '../tasks/task-store.js';
+import { AbandonedRecovery } from '../turns/abandoned-recovery.js';
+import { CancelTurns } from '../turns/cancel-turns.js';
 import { canceled } from '../turns/status-events.js';
-
-/** Both in ms. Together they are what the holder of a task is given before CANCELED is forced. */
-export interface CancellationOptions {
-  /** How long a canceled turn has to clean up. */
-  cancelTimeoutMs: number;
-  /** How long the holder may take to hear of the cancel. */
-  pollIntervalMs: number;
-}
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** Cancels a task from any replica, whichever runs it. */
+@Injectable()
 export class TaskCancellation {
   constructor(
-    private readonly tasks: VersionedTaskStore,
+    private readonly tasks: LeasedTaskStore,
     private readonly stream: TaskEventStream,
     private readonly turns: CancelTurns,
     private readonly recovery: AbandonedRecovery,
-    private readonly options: CancellationOptions,
+    private readonly options: ResolvedOptions,
   ) {}
 
   /** Asks the executor's guards whether this caller may cancel. */
@@ -79,7 +75,8 @@ export class TaskCancellation {
   }
 
   private get patienceMs(): number {
-    return this.options.cancelTimeoutMs + this.options.pollIntervalMs;
+    const { turns, streams } = this.options;
+    return turns.cancelTimeoutMs + streams.pollIntervalMs;
   }
 
   /** CANCELED whoever runs the task: its lease is taken away. */

@@ -1,3 +1,4 @@
+import { optionsWith } from '../../../../test/helpers/options.js';
 import { type StreamResponse, TaskState } from '@a2a-js/sdk';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import type { TaskEvent, VersionedTaskEvent } from '../tasks/task-event.js';
@@ -46,7 +47,7 @@ function turnOf(published: TaskState, reply?: ReturnType<typeof said>) {
 }
 
 describe('The stream of a turn', () => {
-  const answers = new TurnAnswers(undefined as unknown as VersionedTaskStore, stream, { pollIntervalMs: 1_000 });
+  const answers = new TurnAnswers(undefined as unknown as VersionedTaskStore, stream, optionsWith());
 
   async function responsesOf(turn: TurnProgress, onFirst: () => void = () => undefined): Promise<StreamResponse[]> {
     const responses: StreamResponse[] = [];

@@ -1,14 +1,17 @@
+import { Injectable } from '@nestjs/common';
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { A2AError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import { pause } from '../async/pause.js';
 import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
 import { LARGE_BYTES } from '../tasks/json-size.js';
 import { stateSetBy, toStreamResponses, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import { foundState, type FoundTask, type LargeTask, type VersionedTaskStore } from '../tasks/task-store.js';
+import { foundState, type FoundTask, type LargeTask } from '../tasks/task-store.js';
 import type { TurnProgress } from '../turns/turn-outcome.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 
 /** Why nothing of a turn is waited for any more. Given, since an abort without a reason makes an error, with its stack. */
 const OVER = 'over';
@@ -20,13 +23,18 @@ export type ReadLarge = (large: LargeTask) => Promise<{ task: Task; version: num
  * What the sender of a message is answered: at once, at the end of the turn, or as a stream. A large task that has to be
  * read is left to the caller to read.
  */
+@Injectable()
 export class TurnAnswers {
+  /** How often a task whose turn was lost is looked at, in ms. */
+  private readonly pollIntervalMs: number;
+
   constructor(
-    private readonly tasks: VersionedTaskStore,
+    private readonly tasks: LeasedTaskStore,
     private readonly stream: TaskEventStream,
-    /** How often a task whose turn was lost is looked at, in ms. */
-    private readonly options: { pollIntervalMs: number },
-  ) {}
+    { streams }: ResolvedOptions,
+  ) {
+    this.pollIntervalMs = streams.pollIntervalMs;
+  }
 
   /** As soon as the message is durable. */
   async first(turn: TurnProgress): Promise<Message | Task | LargeTask> {
@@ -172,11 +180,11 @@ export class TurnAnswers {
     while (!this.stream.closed.aborted) {
       const stored = await this.look(taskNo);
       if (!stored) {
-        await pause(this.options.pollIntervalMs);
+        await pause(this.pollIntervalMs);
         continue;
       }
       if (isSettled(stored)) return 'task' in stored ? stored.task : stored;
-      const until = AbortSignal.timeout(this.options.pollIntervalMs);
+      const until = AbortSignal.timeout(this.pollIntervalMs);
       for await (const _ of this.stream.follow(taskNo, stored.version, until)) break;
     }
     throw new A2AError('The replica is shutting down; ask another one for the task.');
@@ -194,7 +202,7 @@ export class TurnAnswers {
       } catch (error) {
         if (error instanceof TaskNotFoundError) return undefined;
       }
-      await pause(this.options.pollIntervalMs);
+      await pause(this.pollIntervalMs);
     }
     return undefined;
   }

@@ -2,8 +2,10 @@ import { type LookupAddress, lookup } from 'node:dns';
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import type { LookupFunction, Socket } from 'node:net';
+import { Injectable } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
-import type { PushTargetGuard } from './push-target.guard.js';
+import { PushTargetGuard } from './push-target.guard.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** What is sent to a receiver. */
 export interface PushRequest {
@@ -40,16 +42,20 @@ class RefusedTargetError extends Error {}
  * Sends notifications, to addresses that the guard permits: every connection is judged by the address it is made to, at
  * the moment it is made. Redirects are not followed: where they lead is the receiver's to register.
  */
+@Injectable()
 export class PushClient {
+  /** Looks a name up. */
+  protected readonly resolve: ResolveName = lookup;
+  private readonly timeoutMs: number;
   private readonly http: HttpAgent;
   private readonly https: HttpsAgent;
   private readonly lookups = new Map<string, Promise<LookupAddress[]>>();
 
   constructor(
     private readonly guard: PushTargetGuard,
-    private readonly timeoutMs: number,
-    private readonly resolve: ResolveName = lookup,
+    { push }: ResolvedOptions,
   ) {
+    this.timeoutMs = push.timeoutMs;
     const options = { keepAlive: true, timeout: KEEP_ALIVE_MS, maxFreeSockets: 64 };
     this.http = new HttpAgent(options);
     this.https = new HttpsAgent(options);

@@ -1,17 +1,18 @@
 import { setMaxListeners } from 'node:events';
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
-import type { Poller } from '../streams/poller.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { Poller } from '../streams/poller.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
 import { levelingEvents } from '../tasks/expand-task-event.js';
 import { stateSetBy, toStreamResponse, type VersionedTaskEvent } from '../tasks/task-event.js';
 import { isTerminal } from '../tasks/task-states.js';
-import type { VersionedTaskStore } from '../tasks/task-store.js';
-import type { PushAnswer, PushClient, PushRequest } from './push-client.js';
-import type { ClaimedPush, PushConfigStore, PushProgress } from './push-config-store.js';
+import { VersionedTaskStore } from '../tasks/task-store.js';
+import { type PushAnswer, PushClient, type PushRequest } from './push-client.js';
+import { type ClaimedPush, PushConfigStore, type PushProgress } from './push-config-store.js';
 import { needsTask, pushNotification } from './push-notification.js';
 import type { PushOptions } from '../options/push.options.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 const PAGE_EVENTS = 100;
 
@@ -63,6 +64,7 @@ interface Delivery extends ClaimedPush {
  * Tells receivers what happened to their tasks: reads the log from where each of them stands, and posts event after event.
  * Every replica runs one; a receiver is told by whoever has claimed it, at least once, and in order.
  */
+@Injectable()
 export class PushDispatcher {
   private readonly logger = new Logger('A2AClusterPush');
   private readonly stopping = new AbortController();
@@ -74,15 +76,17 @@ export class PushDispatcher {
   private gathering: NodeJS.Timeout | undefined;
   private activeUntil = 0;
   private idlePolls = 0;
+  private readonly options: PushOptions;
 
   constructor(
     private readonly configs: PushConfigStore,
     private readonly tasks: VersionedTaskStore,
     private readonly client: PushClient,
-    private readonly options: PushOptions,
     stream: TaskEventStream,
     poller: Poller,
+    { push }: ResolvedOptions,
   ) {
+    this.options = push;
     setMaxListeners(0, this.stopping.signal);
     poller.register(() => this.poll());
     stream.onWakeup(() => this.wake());

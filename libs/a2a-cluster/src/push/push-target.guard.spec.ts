@@ -1,7 +1,9 @@
 import { PushTargetGuard } from './push-target.guard.js';
-import { NetworkFormatError } from '../options/networks.js';
+import { optionsWith } from '../../../../test/helpers/options.js';
+import { blockList, NetworkFormatError } from '../options/networks.js';
 
-const guard = new PushTargetGuard([]);
+const guardAllowing = (...allow: string[]): PushTargetGuard => new PushTargetGuard(optionsWith({ push: { allow } }));
+const guard = guardAllowing();
 
 describe('PushTargetGuard', () => {
   it.each([
@@ -62,7 +64,7 @@ describe('PushTargetGuard', () => {
   });
 
   it('what is allowed may be private, and without TLS; its neighbours may not', () => {
-    const allowing = new PushTargetGuard(['10.1.0.0/16', 'fd00::/8']);
+    const allowing = guardAllowing('10.1.0.0/16', 'fd00::/8');
     for (const address of ['10.1.2.3', '::ffff:10.1.2.3', 'fd12::1']) {
       expect(allowing.refusal(address, 'http:')).toBeUndefined();
     }
@@ -86,7 +88,7 @@ describe('PushTargetGuard', () => {
   it.each(['10.0.0.0', '10.0.0.0/33', '::/129', 'example.com/8', '10.0.0.0/8/8', ''])(
     'takes no %j for a network',
     (network) => {
-      expect(() => new PushTargetGuard([network])).toThrow(NetworkFormatError);
+      expect(() => blockList([network])).toThrow(NetworkFormatError);
     },
   );
 });

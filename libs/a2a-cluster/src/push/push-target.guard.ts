@@ -1,5 +1,7 @@
 import { type BlockList, isIP } from 'node:net';
+import { Injectable } from '@nestjs/common';
 import { blockList } from '../options/networks.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** What a push may not reach unless it is allowed: this host, private and link-local networks, and what is no host. */
 const REFUSED_IPV4 = [
@@ -31,14 +33,14 @@ const REFUSED_IPV6 = ['::/3', '2001::/23', '2001:db8::/32', '2002::/16', '3fff::
  * Decides where push may go, by the address that is really connected to: a name says nothing, and may lead elsewhere
  * at the next look. What is allowed may be private, and may be spoken to without TLS.
  */
+@Injectable()
 export class PushTargetGuard {
   /** Two lists: a BlockList finds every IPv4 address in ::/3, as the mapped one that it could be written as. */
   private readonly refused = { ipv4: blockList(REFUSED_IPV4), ipv6: blockList(REFUSED_IPV6) };
   private readonly allowed: BlockList;
   private readonly allowsAny: boolean;
 
-  /** @param allow networks such as `10.0.0.0/8`. Throws `NetworkFormatError`. */
-  constructor(allow: readonly string[]) {
+  constructor({ push: { allow } }: ResolvedOptions) {
     this.allowed = blockList(allow);
     this.allowsAny = allow.length > 0;
   }

@@ -1,10 +1,11 @@
-import type { Heartbeat, HeldLease, LeaseHolder } from '../leases/heartbeat.js';
-import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
-import type { SweeperOptions } from '../options/sweeper.options.js';
+import { Injectable } from '@nestjs/common';
+import { Heartbeat, type HeldLease, type LeaseHolder } from '../leases/heartbeat.js';
+import { type ClaimedLease, LeaseStore } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import type { TaskScope } from '../tasks/task-scope.js';
-import type { RunningTurns } from '../turns/running-turns.js';
+import { RunningTurns } from '../turns/running-turns.js';
 import { type RecoverySlot, RecoverySlots } from './recovery-slots.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** A recovery has nothing to stop: what it writes is fenced, and a cancel asked for meanwhile finds the task ended. */
 const STOPS_NOTHING: LeaseHolder = { onLost: () => undefined, onCancelRequested: () => undefined };
@@ -18,7 +19,8 @@ export interface Claim {
   slot: RecoverySlot | undefined;
 }
 
-/** Claims the leases of turns whose replica is gone, and puts back what is to be recovered later. */
+/** Claims the leases of turns whose replica is gone, and puts back what is to be recovered later. Without leases it claims nothing. */
+@Injectable()
 export class AbandonedLeases {
   private readonly slots: RecoverySlots;
   /** Monotonic times at which turns that were postponed here can be claimed. */
@@ -31,14 +33,20 @@ export class AbandonedLeases {
     private readonly leases: LeaseStore,
     private readonly heartbeat: Heartbeat,
     private readonly running: RunningTurns,
-    private readonly options: SweeperOptions,
+    private readonly options: ResolvedOptions,
   ) {
-    this.slots = new RecoverySlots(options.maxConcurrentRecoveries);
+    const { maxConcurrentRecoveries } = options.sweeper;
+    this.slots = new RecoverySlots(maxConcurrentRecoveries);
+  }
+
+  /** Whether this replica recovers anything: leases are on. */
+  get isOn(): boolean {
+    return this.heartbeat.isOn;
   }
 
   /** Whether turns may be run again at all: then a lease is claimed only with a slot for it, or to end its turn. */
   get reExecutes(): boolean {
-    return this.options.policy !== 'fail';
+    return this.options.sweeper.policy !== 'fail';
   }
 
   /** How long a lease holds without a renewal, in ms. */
@@ -65,7 +73,7 @@ export class AbandonedLeases {
 
   /** Slots for claims; none while the replica shuts down. */
   takeSlots(wanted: number): RecoverySlot[] {
-    if (!this.reExecutes || this.running.isDraining) return [];
+    if (!this.isOn || !this.reExecutes || this.running.isDraining) return [];
     const slots = this.slots.take(wanted);
     this.starved ||= slots.length === 0;
     return slots;
@@ -83,6 +91,7 @@ export class AbandonedLeases {
     slots: RecoverySlot[],
     { scope, waits = false }: { scope?: TaskScope; waits?: boolean } = {},
   ): Promise<Claim[]> {
+    if (!this.isOn) return [];
     const sentAt = performance.now();
     const ending = this.reExecutes && slots.length === 0 && !waits;
     let claimed: ClaimedLease[] = [];
@@ -93,7 +102,7 @@ export class AbandonedLeases {
         ttlMs: this.ttlMs,
         limit: slots.length > 0 ? Math.min(limit, slots.length) : limit,
         ...(scope && { scope }),
-        ...(ending && { endingAfterAttempts: this.options.maxAttempts }),
+        ...(ending && { endingAfterAttempts: this.options.sweeper.maxAttempts }),
         // What is not run again is claimed without its request, which may be large.
         withRequest: slots.length > 0,
       });

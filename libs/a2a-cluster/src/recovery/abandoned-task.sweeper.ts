@@ -1,9 +1,9 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { detailOf } from '../errors/described.js';
-import type { AbandonedLeases, Claim } from './abandoned-leases.js';
-import type { AbandonedTurnRecovery, RecoveryOutcome } from './abandoned-turn.recovery.js';
+import { AbandonedLeases, type Claim } from './abandoned-leases.js';
+import { AbandonedTurnRecovery, type RecoveryOutcome } from './abandoned-turn.recovery.js';
 import type { RecoverySlot } from './recovery-slots.js';
-import type { SweeperOptions } from '../options/sweeper.options.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** What one sweep did. */
 export interface SweepResult extends Record<RecoveryOutcome, number> {
@@ -19,6 +19,7 @@ const CONCURRENCY = 4;
  * Finds the turns whose replica has died and does about them what the policy says. Every replica runs one; each expired
  * lease is claimed by exactly one of them.
  */
+@Injectable()
 export class AbandonedTaskSweeper {
   private readonly logger = new Logger(AbandonedTaskSweeper.name);
   private running: Promise<SweepResult> | undefined;
@@ -27,8 +28,13 @@ export class AbandonedTaskSweeper {
   constructor(
     private readonly leases: AbandonedLeases,
     private readonly recovery: AbandonedTurnRecovery,
-    private readonly options: Pick<SweeperOptions, 'batchSize'>,
+    private readonly options: ResolvedOptions,
   ) {}
+
+  /** Whether there is anything to sweep: leases are on. */
+  get isOn(): boolean {
+    return this.leases.isOn;
+  }
 
   /** One sweep: claims and ends whatever has expired. Called while one runs, it joins that one. */
   runOnce(): Promise<SweepResult> {
@@ -66,7 +72,7 @@ export class AbandonedTaskSweeper {
       left: 0,
     };
     this.leases.sweepBegins();
-    const { batchSize } = this.options;
+    const { batchSize } = this.options.sweeper;
     while (!this.stopped && (await this.sweepBatch(batchSize, [], result)) === batchSize);
     // What is run again takes a slot before it is claimed.
     for (let slots = this.takeSlots(); slots.length > 0; slots = this.takeSlots()) {
@@ -77,7 +83,7 @@ export class AbandonedTaskSweeper {
   }
 
   private takeSlots(): RecoverySlot[] {
-    return this.stopped ? [] : this.leases.takeSlots(this.options.batchSize);
+    return this.stopped ? [] : this.leases.takeSlots(this.options.sweeper.batchSize);
   }
 
   private async sweepBatch(limit: number, slots: RecoverySlot[], result: SweepResult): Promise<number> {

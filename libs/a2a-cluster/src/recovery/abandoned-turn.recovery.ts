@@ -1,27 +1,30 @@
 import { randomUUID } from 'node:crypto';
-import { Logger } from '@nestjs/common';
-import type { EffectStore } from '../effects/effect-store.js';
+import { Injectable, Logger } from '@nestjs/common';
+import { LeasedEffectStore } from '../effects/leased-effect-store.js';
 import { evidenceOf, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
 import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { ClaimedLease } from '../leases/lease-store.js';
-import type { SweeperOptions } from '../options/sweeper.options.js';
 import { racePoint } from '../race-points/race-points.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
 import { applyEvent } from '../tasks/apply-event.js';
 import type { Metadata, TaskEvent } from '../tasks/task-event.js';
 import { copyEvent, copyTask, encodeTask } from '../tasks/task-event.codec.js';
 import { headOf } from '../tasks/task-head.js';
 import { isInterrupted, isTerminal, stateOf } from '../tasks/task-states.js';
-import type { StoredTask, TaskScope, VersionedTaskStore } from '../tasks/task-store.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import type { StoredTask, TaskScope } from '../tasks/task-store.js';
 import { AbandonedRecovery } from '../turns/abandoned-recovery.js';
 import { canceled, failed, type TaskIds } from '../turns/status-events.js';
-import type { AbandonedLeases, Claim } from './abandoned-leases.js';
-import { type ReExecution, RequestNotRestoredError } from './re-execution.js';
+import { AbandonedLeases, type Claim } from './abandoned-leases.js';
+import { ReExecution, RequestNotRestoredError } from './re-execution.js';
 import type { AbandonedTurn, RecoveryDecision } from '../options/recovery-policy.js';
 import { askPolicy, refusalOf } from './recovery-policy.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { StaticOptions } from '../options/static.options.js';
+import type { SweeperOptions } from '../options/sweeper.options.js';
 
 /** Key of the recovery's facts in the metadata of the status message that it writes. */
 export const RECOVERY_METADATA_KEY = 'a2a-cluster/recovery';
@@ -42,33 +45,38 @@ export type RecoveryOutcome =
 
 const MAX_BACKOFF_MS = 60_000;
 
-/** How turns are recovered, and those of which agent. */
-export interface RecoveryOptions extends SweeperOptions {
-  agentId: string;
-}
-
 /**
  * Decides about what a dead replica left, under a lease that was claimed for it. The lease is kept alive meanwhile: if
  * this replica dies too, the next one finds it.
  */
+@Injectable()
 export class AbandonedTurnRecovery extends AbandonedRecovery {
-  override readonly isOn = true;
   private readonly logger = new Logger('A2AClusterRecovery');
   private readonly stopping = new AbortController();
+  private readonly options: SweeperOptions;
+  private readonly agentId: string;
 
   constructor(
     private readonly leases: AbandonedLeases,
     private readonly reExecution: ReExecution,
-    private readonly tasks: VersionedTaskStore,
-    private readonly effects: EffectStore,
+    private readonly tasks: LeasedTaskStore,
+    private readonly effects: LeasedEffectStore,
     private readonly stream: TaskEventStream,
-    private readonly options: RecoveryOptions,
+    { sweeper }: ResolvedOptions,
+    { agentId }: StaticOptions,
   ) {
     super();
+    this.options = sweeper;
+    this.agentId = agentId;
+  }
+
+  override get isOn(): boolean {
+    return this.leases.isOn;
   }
 
   /** Claims the expired lease of one task and recovers it. False where somebody else was faster, or no slot is free. */
   override async recoverTask(scope: TaskScope): Promise<boolean> {
+    if (!this.isOn) return false;
     const slots = this.leases.takeSlots(1);
     // What a dead replica left of a task that waits is only dropped, which takes no slot.
     const waits = slots.length === 0 && (await this.tasks.find(scope))?.waiting === true;
@@ -140,7 +148,7 @@ export class AbandonedTurnRecovery extends AbandonedRecovery {
     const { turnId, attempt, lastHolder, lastRenewedAt } = claimed;
     return {
       task,
-      agentId: this.options.agentId,
+      agentId: this.agentId,
       attempts: attempt - 1,
       maxAttempts: this.options.maxAttempts,
       lastHolder,

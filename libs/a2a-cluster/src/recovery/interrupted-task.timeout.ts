@@ -1,25 +1,36 @@
-import { Logger } from '@nestjs/common';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import { Injectable, Logger } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import { failed } from '../turns/status-events.js';
-import type { Sweeper } from './sweep-trigger.js';
+import type { Sweeper } from './sweeper.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 const BATCH_TASKS = 100;
 
 type OverdueTask = Awaited<ReturnType<VersionedTaskStore['overdue']>>[number];
 
 /** Ends tasks whose client has not answered for too long (option `interruptedTaskTimeoutMs`). */
+@Injectable()
 export class InterruptedTaskTimeout implements Sweeper {
   private readonly logger = new Logger(InterruptedTaskTimeout.name);
   private running: Promise<number> | undefined;
   private stopped = false;
+  private readonly timeoutMs: number | undefined;
 
   constructor(
-    private readonly tasks: VersionedTaskStore,
+    private readonly tasks: LeasedTaskStore,
     private readonly stream: TaskEventStream,
-    private readonly timeoutMs: number,
-  ) {}
+    { interruptedTaskTimeoutMs }: ResolvedOptions,
+  ) {
+    this.timeoutMs = interruptedTaskTimeoutMs;
+  }
+
+  /** Whether there is such a time. */
+  get isOn(): boolean {
+    return this.timeoutMs !== undefined;
+  }
 
   /** Ends all that are overdue now; returns how many were looked at. */
   runOnce(): Promise<number> {
@@ -33,10 +44,12 @@ export class InterruptedTaskTimeout implements Sweeper {
   }
 
   private async sweep(): Promise<number> {
+    const { timeoutMs } = this;
+    if (timeoutMs === undefined) return 0;
     let looked = 0;
     let last = 0;
     while (!this.stopped) {
-      const batch = await this.tasks.overdue(this.timeoutMs, BATCH_TASKS, last);
+      const batch = await this.tasks.overdue(timeoutMs, BATCH_TASKS, last);
       for (const task of batch) await this.end(task);
       looked += batch.length;
       last = batch.at(-1)?.taskNo ?? last;

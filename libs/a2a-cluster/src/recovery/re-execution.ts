@@ -1,25 +1,25 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { SendMessageRequest, type Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { whileUnavailable } from '../async/while-unavailable.js';
 import { detailOf, messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import type { HeldLease } from '../leases/heartbeat.js';
-import type { ClaimedLease, LeaseStore } from '../leases/lease-store.js';
+import { type ClaimedLease, LeaseStore } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
 import { ArtifactRestart, artifactsBefore } from '../tasks/artifact-restart.js';
 import { referenceTasks } from '../tasks/reference-tasks.js';
-import type { RequestLimits } from '../options/request.options.js';
 import type { TaskEvent } from '../tasks/task-event.js';
-import type { ScopeResolver } from '../tasks/task-scope.js';
-import type { StoredTask, VersionedTaskStore } from '../tasks/task-store.js';
-import type { ContextCodec } from '../options/context-codec.js';
-import type { RunningTurns } from '../turns/running-turns.js';
+import { type ScopeResolver, scopeResolver } from '../tasks/task-scope.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import type { StoredTask } from '../tasks/task-store.js';
+import { RunningTurns } from '../turns/running-turns.js';
 import { AdmittedBefore } from '../turns/turn-entry.js';
 import type { TurnExecution } from '../turns/turn-execution.js';
-import type { TurnFactory } from '../turns/turn-factory.js';
+import { TurnFactory } from '../turns/turn-factory.js';
 import { TurnRequestContext } from '../turns/turn-request-context.js';
-import type { TurnRunner } from '../turns/turn-runner.js';
+import { TurnRunner } from '../turns/turn-runner.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 const PAGE_EVENTS = 500;
 
@@ -34,25 +34,23 @@ export interface RestoredRequest {
   request: SendMessageRequest;
 }
 
-/** How requests are read from their leases, and how much of the tasks that they refer to. */
-export interface ReExecutionOptions extends Pick<RequestLimits, 'maxReferenceTasks' | 'maxReferenceBytes'> {
-  contextCodec: ContextCodec;
-  scopeOf: ScopeResolver;
-}
-
 /** Runs the request of an abandoned turn again, as the caller who sent it. */
+@Injectable()
 export class ReExecution {
   private readonly logger = new Logger(ReExecution.name);
   private readonly turnLogger = new Logger('A2AClusterTurn');
+  private readonly scopeOf: ScopeResolver;
 
   constructor(
     private readonly turns: TurnFactory,
     private readonly runner: TurnRunner,
     private readonly running: RunningTurns,
-    private readonly tasks: VersionedTaskStore,
+    private readonly tasks: LeasedTaskStore,
     private readonly leases: LeaseStore,
-    private readonly options: ReExecutionOptions,
-  ) {}
+    private readonly options: ResolvedOptions,
+  ) {
+    this.scopeOf = scopeResolver(options.ownerResolver);
+  }
 
   /** The request, and the caller who sent it. Throws {@link RequestNotRestoredError}. */
   restore(claimed: ClaimedLease): RestoredRequest {
@@ -116,9 +114,9 @@ export class ReExecution {
    * them is left out, since the turn has to be run all the same.
    */
   private referenceTasks({ message }: SendMessageRequest, callContext: ServerCallContext): Promise<Task[] | undefined> {
-    const { maxReferenceTasks, maxReferenceBytes } = this.options;
+    const { maxReferenceTasks, maxReferenceBytes } = this.options.requests;
     const ids = [...new Set(message?.referenceTaskIds)].slice(0, maxReferenceTasks);
-    return referenceTasks(this.tasks, ids, (id) => this.options.scopeOf(callContext, id), {
+    return referenceTasks(this.tasks, ids, (id) => this.scopeOf(callContext, id), {
       maxBytes: maxReferenceBytes,
       tooLarge: (id) =>
         this.logger.warn(`A turn is run again without task ${id}, to which its message refers: too large.`),
@@ -132,7 +130,7 @@ export class ReExecution {
     let restored;
     try {
       callContext = this.options.contextCodec.decode(context);
-      restored = this.options.scopeOf(callContext, taskId);
+      restored = this.scopeOf(callContext, taskId);
     } catch (error) {
       throw new RequestNotRestoredError(`The caller of its request could not be restored: ${messageOf(error)}`);
     }

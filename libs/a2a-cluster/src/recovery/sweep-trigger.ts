@@ -1,17 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { Logger } from '@nestjs/common';
-import type { SchedulerRegistry } from '@nestjs/schedule';
+import { Injectable, Logger, Optional } from '@nestjs/common';
+import { SchedulerRegistry } from '@nestjs/schedule';
 import { messageOf } from '../errors/described.js';
-
-/** Something that is done at every sweep, and stops when what it has begun is done. */
-export interface Sweeper {
-  runOnce(): Promise<unknown>;
-  stop(): Promise<void>;
-  /** Monotonic time at which it has something to do for certain: the next sweep comes no later. */
-  readonly nextDueAt?: number;
-  /** Registers for whenever that may have come nearer. */
-  onDue?(listener: () => void): void;
-}
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { ClusterOptionsError } from '../errors/cluster-options.error.js';
+import { AbandonedTaskSweeper } from './abandoned-task.sweeper.js';
+import { InterruptedTaskTimeout } from './interrupted-task.timeout.js';
+import type { Sweeper } from './sweeper.js';
 
 /** How far a sweep may come early, as a part of the interval: replicas that started together drift apart. */
 const JITTER = 0.2;
@@ -20,6 +15,7 @@ const JITTER = 0.2;
  * Runs the sweepers through `@nestjs/schedule`'s registry, where the app can see and stop it. Its name is its own per
  * instance. The next sweep is set once the last one is over, so none overlaps, and never later than the interval.
  */
+@Injectable()
 export class SweepTrigger {
   readonly jobName = `a2a-cluster.sweep.${randomUUID()}`;
   private readonly logger = new Logger('A2AClusterSweepTrigger');
@@ -27,16 +23,29 @@ export class SweepTrigger {
   /** Monotonic time of the sweep that is set. */
   private setFor = Infinity;
 
+  private readonly intervalMs: number;
+  private readonly sweepers: readonly Sweeper[];
+
   constructor(
-    private readonly sweepers: Sweeper[],
-    private readonly registry: SchedulerRegistry,
-    private readonly intervalMs: number,
+    abandoned: AbandonedTaskSweeper,
+    interrupted: InterruptedTaskTimeout,
+    { sweeper: { intervalMs } }: ResolvedOptions,
+    @Optional() private readonly registry?: SchedulerRegistry,
   ) {
-    for (const sweeper of sweepers) sweeper.onDue?.(() => this.hasten());
+    this.intervalMs = intervalMs;
+    const sweepers: Sweeper[] = [abandoned, interrupted];
+    this.sweepers = sweepers.filter(({ isOn }) => isOn);
+    if (this.sweepers.length > 0 && !registry) {
+      throw new ClusterOptionsError(
+        'sweeper',
+        "A2AClusterModule's sweeper needs @nestjs/schedule: import ScheduleModule.forRoot().",
+      );
+    }
+    for (const sweeper of this.sweepers) sweeper.onDue?.(() => this.hasten());
   }
 
   start(): void {
-    if (this.stopped) return;
+    if (this.stopped || this.sweepers.length === 0) return;
     this.set(Math.min(performance.now() + this.intervalMs * (1 - JITTER * Math.random()), this.dueAt));
   }
 
@@ -48,7 +57,7 @@ export class SweepTrigger {
 
   /** What is due now comes sooner than the sweep that is set, if one is. */
   private hasten(): void {
-    if (!this.registry.doesExist('timeout', this.jobName) || this.dueAt >= this.setFor) return;
+    if (!this.registry!.doesExist('timeout', this.jobName) || this.dueAt >= this.setFor) return;
     this.forget();
     this.set(this.dueAt);
   }
@@ -60,7 +69,7 @@ export class SweepTrigger {
   private set(at: number): void {
     this.setFor = at;
     const delayMs = Math.max(0, Math.ceil(at - performance.now()));
-    this.registry.addTimeout(
+    this.registry!.addTimeout(
       this.jobName,
       setTimeout(() => void this.tick(), delayMs),
     );
@@ -77,6 +86,6 @@ export class SweepTrigger {
   }
 
   private forget(): void {
-    if (this.registry.doesExist('timeout', this.jobName)) this.registry.deleteTimeout(this.jobName);
+    if (this.registry!.doesExist('timeout', this.jobName)) this.registry!.deleteTimeout(this.jobName);
   }
 }

@@ -1,6 +1,9 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
-import type { VersionedTaskStore } from '../tasks/task-store.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
+import { StaticOptions } from '../options/static.options.js';
+import type { LeaseTimes } from '../options/lease.options.js';
 
 /** How many are looked for, and so counted, at most. */
 const MAX_COUNTED = 1_000;
@@ -11,17 +14,22 @@ const NAMED = 5;
  * One look, when a replica with leases starts, for tasks that were begun without: no sweep finds them, and should their
  * replica be gone they run for ever. They are not ended here, since a replica without leases may still run them.
  */
+@Injectable()
 export class UnleasedTasksLook {
   private readonly logger = new Logger('A2AClusterModule');
   private looking: Promise<void> | undefined;
   private stopped = false;
+  private readonly agent: string;
+  private readonly leases: LeaseTimes | false;
 
   constructor(
-    private readonly tasks: VersionedTaskStore,
-    private readonly agent: string,
-    /** TTL of a lease in ms: what has changed within it may be about to end, or to begin. */
-    private readonly ttlMs: number,
-  ) {}
+    private readonly tasks: LeasedTaskStore,
+    { agentId }: StaticOptions,
+    { leases }: ResolvedOptions,
+  ) {
+    this.agent = agentId;
+    this.leases = leases;
+  }
 
   /** Begins the look, which nobody waits for. */
   start(): void {
@@ -30,8 +38,10 @@ export class UnleasedTasksLook {
 
   /** Warns if there are such tasks. Never fails. */
   async runOnce(): Promise<void> {
+    if (!this.leases) return;
     try {
-      const found = await this.tasks.withoutLease(this.ttlMs, MAX_COUNTED);
+      // What has changed within the TTL of a lease may be about to end, or to begin.
+      const found = await this.tasks.withoutLease(this.leases.ttlMs, MAX_COUNTED);
       if (found.length === 0 || this.stopped) return;
       const named = found.slice(0, NAMED).map(({ taskId }) => taskId);
       const count = found.length < MAX_COUNTED ? String(found.length) : `${MAX_COUNTED} or more`;

@@ -1,9 +1,10 @@
 import { jest } from '@jest/globals';
 import type { EffectStore } from '../effects/effect-store.js';
 import type { LeaseStore } from '../leases/lease-store.js';
-import { Poller } from '../streams/poller.js';
+import type { Poller } from '../streams/poller.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
-import { Retention, type RetentionTimes } from './retention.js';
+import type { ResolvedOptions } from '../options/cluster.options.js';
+import { Retention } from './retention.js';
 
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
@@ -22,7 +23,15 @@ describe('Retention', () => {
     return Promise.resolve(batch);
   };
 
-  const start = (times: Partial<RetentionTimes>): void => {
+  /** How long each thing is kept, in ms; by default for ever. */
+  interface KeptMs {
+    events?: number;
+    receipts?: number;
+    effects?: number;
+    tasks?: number;
+  }
+
+  const start = (kept: KeptMs): void => {
     const tasks = {
       pruneEvents: pruner('events'),
       pruneReceipts: pruner('receipts'),
@@ -30,10 +39,14 @@ describe('Retention', () => {
     } as unknown as VersionedTaskStore;
     const effects = { prune: pruner('effects') } as unknown as EffectStore;
     const leases = { prune: pruner('replicas') } as unknown as LeaseStore;
-    const poller = new Poller(1);
-    jest.spyOn(poller, 'register').mockImplementation((job) => void jobs.push(job));
-    const never = { eventsMs: Infinity, receiptsMs: 0, effectsMs: Infinity, tasksMs: Infinity, replicasMs: Infinity };
-    new Retention(tasks, effects, leases, poller, { ...never, ...times });
+    const poller = { register: (job: () => Promise<void>) => void jobs.push(job) } as Poller;
+    const { events = Infinity, receipts = 0, effects: effectsMs = Infinity, tasks: tasksMs = Infinity } = kept;
+    const options = {
+      streams: { retentionMs: events },
+      turns: { messageIdWindowMs: receipts },
+      retention: { effectsMs, tasksMs },
+    } as ResolvedOptions;
+    new Retention(tasks, effects, leases, poller, options);
   };
 
   const poll = async (ms: number): Promise<string[]> => {
@@ -51,23 +64,31 @@ describe('Retention', () => {
   afterEach(() => jest.restoreAllMocks());
 
   it('prunes each thing by its own time, now and then', async () => {
-    start({ eventsMs: 100, receiptsMs: 200, effectsMs: HOUR_MS, tasksMs: 100 * HOUR_MS });
+    start({ events: 100, receipts: 200, effects: HOUR_MS, tasks: 100 * HOUR_MS });
     expect(await poll(9)).toEqual([]);
     expect(await poll(1)).toEqual(['events 100']);
     expect(await poll(10)).toEqual(['events 100', 'receipts 200']);
-    expect(await poll(MINUTE_MS)).toEqual(['events 100', 'receipts 200', 'effects 3600000', 'tasks 360000000']);
+    expect(await poll(MINUTE_MS)).toEqual([
+      'events 100',
+      'receipts 200',
+      'effects 3600000',
+      'tasks 360000000',
+      'replicas 86400000',
+    ]);
     expect(await poll(1)).toEqual([]);
   });
 
   it('leaves alone what is kept for ever', async () => {
     start({});
-    expect(jobs).toEqual([]);
-    start({ tasksMs: HOUR_MS });
-    expect(await poll(HOUR_MS)).toEqual(['tasks 3600000']);
+    const replicas = `replicas ${24 * HOUR_MS}`;
+    expect(await poll(HOUR_MS)).toEqual([replicas]);
+    jobs.length = 0;
+    start({ tasks: HOUR_MS });
+    expect(await poll(HOUR_MS)).toEqual(['tasks 3600000', replicas]);
   });
 
   it('goes on at the next poll while there is more to do', async () => {
-    start({ eventsMs: 1_000 });
+    start({ events: 1_000 });
     rows.events = 2_500;
     expect([await poll(100), await poll(0), await poll(0), await poll(0)].map(({ length }) => length)).toEqual([
       ...[1, 1, 1, 0],

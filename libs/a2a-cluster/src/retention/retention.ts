@@ -1,21 +1,12 @@
-import type { EffectStore } from '../effects/effect-store.js';
-import type { LeaseStore } from '../leases/lease-store.js';
-import type { Poller } from '../streams/poller.js';
-import type { VersionedTaskStore } from '../tasks/task-store.js';
+import { Injectable } from '@nestjs/common';
+import { EffectStore } from '../effects/effect-store.js';
+import { LeaseStore } from '../leases/lease-store.js';
+import { Poller } from '../streams/poller.js';
+import { VersionedTaskStore } from '../tasks/task-store.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
-/** How long what is over is kept, in ms; `Infinity`: for ever. */
-export interface RetentionTimes {
-  /** Events that the snapshot contains and every push receiver has. */
-  eventsMs: number;
-  /** Receipts of messages; 0: there are none. */
-  receiptsMs: number;
-  /** Effects of turns that are over. */
-  effectsMs: number;
-  /** Tasks that have ended. */
-  tasksMs: number;
-  /** What the lease store remembers of replicas that are gone. */
-  replicasMs: number;
-}
+/** How long the row of a replica without leases is kept, in ms: a day to look at it. */
+const REPLICAS_KEPT_MS = 24 * 3_600_000;
 
 const BATCH_ROWS = 1_000;
 const MAX_PAUSE_MS = 60_000;
@@ -26,20 +17,21 @@ type Prune = (olderThanMs: number, limit: number) => Promise<number>;
  * Prunes what is over, in bounded batches of a transaction each, and now and then: a tenth of the time that it is kept for
  * may pass in between. Any replica may do it, several at once too.
  */
+@Injectable()
 export class Retention {
   constructor(
     tasks: VersionedTaskStore,
     effects: EffectStore,
     leases: LeaseStore,
     poller: Poller,
-    times: RetentionTimes,
+    { retention, streams, turns }: ResolvedOptions,
   ) {
     const jobs: [number, Prune][] = [
-      [times.eventsMs, (...batch) => tasks.pruneEvents(...batch)],
-      [times.receiptsMs, (...batch) => tasks.pruneReceipts(...batch)],
-      [times.effectsMs, (...batch) => effects.prune(...batch)],
-      [times.tasksMs, (...batch) => tasks.pruneTasks(...batch)],
-      [times.replicasMs, (...batch) => leases.prune(...batch)],
+      [streams.retentionMs, (...batch) => tasks.pruneEvents(...batch)],
+      [turns.messageIdWindowMs, (...batch) => tasks.pruneReceipts(...batch)],
+      [retention.effectsMs, (...batch) => effects.prune(...batch)],
+      [retention.tasksMs, (...batch) => tasks.pruneTasks(...batch)],
+      [REPLICAS_KEPT_MS, (...batch) => leases.prune(...batch)],
     ];
     for (const [keptMs, prune] of jobs) {
       if (keptMs > 0 && keptMs !== Infinity) poller.register(nowAndThen(keptMs, prune));

@@ -1,5 +1,6 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** A look at the database that makes lost wake-ups cost no more than the poll interval. */
 export type PollJob = () => Promise<void>;
@@ -10,13 +11,18 @@ interface Entry {
 }
 
 /** One timer for everything that is polled. No job overlaps itself, and none waits for a slow other. */
+@Injectable()
 export class Poller {
   private readonly logger = new Logger('A2AClusterPoller');
   private readonly jobs: Entry[] = [];
   private timer: NodeJS.Timeout | undefined;
   private stopped = false;
 
-  constructor(readonly intervalMs: number) {}
+  readonly intervalMs: number;
+
+  constructor({ streams }: ResolvedOptions) {
+    this.intervalMs = streams.pollIntervalMs;
+  }
 
   register(job: PollJob): void {
     this.jobs.push({ job, running: undefined });

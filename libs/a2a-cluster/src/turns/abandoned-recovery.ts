@@ -11,12 +11,3 @@ export abstract class AbandonedRecovery {
   /** Recovers one task whose lease has expired. False where nothing was claimed. */
   abstract recoverTask(scope: TaskScope): Promise<boolean>;
 }
-
-/** Recovers nothing. */
-export class NoRecovery extends AbandonedRecovery {
-  override readonly isOn = false;
-
-  override recoverTask(): Promise<boolean> {
-    return Promise.resolve(false);
-  }
-}

@@ -1,30 +1,33 @@
-import type { Heartbeat } from '../leases/heartbeat.js';
-import type { LeaseStore } from '../leases/lease-store.js';
+import { Injectable } from '@nestjs/common';
+import { Heartbeat } from '../leases/heartbeat.js';
+import { LeaseStore } from '../leases/lease-store.js';
 import { SeparateLeaseStore } from '../leases/separate-lease-store.js';
-import type { Poller } from '../streams/poller.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { Poller } from '../streams/poller.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
 import { isTerminal, stateOf } from '../tasks/task-states.js';
-import type { TaskPosition, VersionedTaskStore } from '../tasks/task-store.js';
-import type { RunningTurns } from './running-turns.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import type { TaskPosition } from '../tasks/task-store.js';
+import { RunningTurns } from './running-turns.js';
 import type { TurnExecution } from './turn-execution.js';
 
 /**
  * Learns between two heartbeats that a turn of this replica is to be canceled, is no longer this replica's, or that its
  * task is gone: at a wake-up for its task, and at every poll in case the wake-up was lost.
  */
+@Injectable()
 export class LeaseWatch {
   /** Whether a look at the leases tells of tasks that are gone too. */
   private readonly leasesKnowTasks: boolean;
 
   constructor(
     private readonly running: RunningTurns,
-    private readonly tasks: VersionedTaskStore,
+    private readonly tasks: LeasedTaskStore,
     private readonly leases: LeaseStore,
-    private readonly heartbeat: Heartbeat | undefined,
+    private readonly heartbeat: Heartbeat,
     stream: TaskEventStream,
     poller: Poller,
   ) {
-    this.leasesKnowTasks = heartbeat !== undefined && !(leases instanceof SeparateLeaseStore);
+    this.leasesKnowTasks = heartbeat.isOn && !(leases instanceof SeparateLeaseStore);
     stream.onWakeup((taskNos) => {
       const woken = taskNos && new Set(taskNos);
       const concerned = [...running].filter(({ loop }) => !woken || (loop?.key && woken.has(loop.key.taskNo)));
@@ -43,7 +46,7 @@ export class LeaseWatch {
   }
 
   private async lookAtLeases(turns: TurnExecution[]): Promise<void> {
-    if (!this.heartbeat) return;
+    if (!this.heartbeat.isOn) return;
     const generations = turns.flatMap(({ lease }) => (lease ? [lease.generation] : []));
     if (generations.length === 0) return;
     this.heartbeat.report(generations, await this.leases.inspect(generations));
@@ -63,7 +66,8 @@ export class LeaseWatch {
     for (const { turn, taskNo, version } of stored) {
       const position = positions.get(taskNo);
       if (!position) turn.onLost('the task was deleted');
-      else if (!this.heartbeat && (await this.hasEnded(taskNo, position, version))) turn.onLost('the task has ended');
+      else if (!this.heartbeat.isOn && (await this.hasEnded(taskNo, position, version)))
+        turn.onLost('the task has ended');
     }
   }
 

@@ -1,12 +1,13 @@
+import { Injectable } from '@nestjs/common';
 import type { SendMessageRequest, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { MessageReceipt, PushReceiver, TaskScope } from '../tasks/task-store.js';
-import type { RunningTurns } from './running-turns.js';
-import type { TurnAdmission } from './turn-admission.js';
+import { RunningTurns } from './running-turns.js';
+import { TurnAdmission } from './turn-admission.js';
 import type { TurnExecution } from './turn-execution.js';
-import type { TurnFactory } from './turn-factory.js';
+import { TurnFactory } from './turn-factory.js';
 import { TurnRequestContext } from './turn-request-context.js';
-import type { TurnRunner } from './turn-runner.js';
+import { TurnRunner } from './turn-runner.js';
 
 /** A message that wants a turn. */
 export interface MessageTurn {
@@ -22,6 +23,7 @@ export interface MessageTurn {
 }
 
 /** Starts the turns of messages. */
+@Injectable()
 export class MessageTurns {
   constructor(
     private readonly turns: TurnFactory,

@@ -1,8 +1,10 @@
+import { Injectable } from '@nestjs/common';
 import { within } from '../async/late-timer.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import type { TurnExecution } from './turn-execution.js';
 
 /** The turns that run on this replica. */
+@Injectable()
 export class RunningTurns {
   private readonly running = new Set<TurnExecution>();
   private readonly waiting = new Set<() => void>();

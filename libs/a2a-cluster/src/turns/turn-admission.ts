@@ -1,11 +1,13 @@
+import { Injectable } from '@nestjs/common';
 import { RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import { pause } from '../async/pause.js';
 import { untilKnown } from '../async/until-known.js';
-import type { Heartbeat } from '../leases/heartbeat.js';
+import { Heartbeat } from '../leases/heartbeat.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
 import { stateName } from '../tasks/task-states.js';
-import type { Admission, VersionedTaskStore } from '../tasks/task-store.js';
-import type { AbandonedRecovery } from './abandoned-recovery.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
+import type { Admission } from '../tasks/task-store.js';
+import { AbandonedRecovery } from './abandoned-recovery.js';
 import type { TurnEntry } from './turn-entry.js';
 import type { TurnExecution } from './turn-execution.js';
 
@@ -16,13 +18,13 @@ const LOOK_INTERVAL_MS = 50;
  * Decides whether the turn of a message may run (I1): a follow-up by the state of its task and lease, under the task's row
  * lock; a new task at once, since nobody else knows its id.
  */
+@Injectable()
 export class TurnAdmission implements TurnEntry {
   readonly asksGuards = true;
 
   constructor(
-    private readonly tasks: VersionedTaskStore,
-    /** None where leases are off. */
-    private readonly heartbeat: Heartbeat | undefined,
+    private readonly tasks: LeasedTaskStore,
+    private readonly heartbeat: Heartbeat,
     private readonly recovery: AbandonedRecovery,
   ) {}
 
@@ -35,7 +37,7 @@ export class TurnAdmission implements TurnEntry {
 
   private async admitFollowUp(turn: TurnExecution, lease: LeaseRequest | undefined): Promise<boolean> {
     const { taskId, signal, subject } = turn;
-    const giveUpAt = performance.now() + (this.heartbeat?.times.heartbeatIntervalMs ?? 0);
+    const giveUpAt = performance.now() + this.heartbeat.times.heartbeatIntervalMs;
     for (;;) {
       if (signal.aborted) throw signal.reason;
       const sentAt = performance.now();
@@ -62,7 +64,7 @@ export class TurnAdmission implements TurnEntry {
           );
         case 'abandoned':
           // Without leases of our own there is no recovering those of others.
-          if (!this.heartbeat) throw busy(taskId);
+          if (!this.heartbeat.isOn) throw busy(taskId);
           if (await this.recovery.recoverTask(subject.scope)) break;
           // Somebody else has it, or it waits until a replica may run it again.
           if (performance.now() >= giveUpAt) throw busy(taskId);
@@ -81,7 +83,8 @@ export class TurnAdmission implements TurnEntry {
     const message = request!.message!;
     const options = { turnId, ...(receipt && { receipt }), ...(push && { push }) };
     const sentAt = performance.now();
-    const giveUpAt = this.heartbeat?.deadlineFrom(sentAt) ?? sentAt;
+    // Without a lease there is nothing by which the store would find it again.
+    const giveUpAt = this.heartbeat.isOn ? this.heartbeat.deadlineFrom(sentAt) : sentAt;
     return untilKnown((again) => this.tasks.admit(scope, message, lease, { ...options, again }), giveUpAt);
   }
 }

@@ -9,7 +9,7 @@ import { messageOf } from '../errors/described.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnUsageError } from '../errors/turn-usage.error.js';
 import type { CommitLoop } from './commit-loop.js';
-import { noTransactions, refuseFlush } from './turn.js';
+import { refuseFlush } from './turn.js';
 
 /** A turn as the calls of its executor need it. */
 export interface CalledTurn {
@@ -35,8 +35,7 @@ export class TurnCalls {
   constructor(
     private readonly turn: CalledTurn,
     effects: EffectStore,
-    /** None where the leases are kept in another place than the app's database. */
-    private readonly transactions: TurnTransactions | undefined,
+    private readonly transactions: TurnTransactions,
   ) {
     this.effects = new TurnEffects(effects);
   }
@@ -65,9 +64,7 @@ export class TurnCalls {
   }
 
   transaction<T>(host: EffectHost, work: TransactionWork<T>, options?: TransactionOptions): Promise<T> {
-    const { taskId } = this.turn;
-    const done = this.transactions?.run(host, work, options) ?? Promise.reject<T>(noTransactions(taskId));
-    return this.handedOut('transaction()', done);
+    return this.handedOut('transaction()', this.transactions.run(host, work, options));
   }
 
   /** Makes sure that the task and the lease exist and that all that was published is stored. */

@@ -1,42 +1,37 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
 import { causeOf, detailOf, messageOf } from '../errors/described.js';
 import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
 import { whileUnavailable } from '../async/while-unavailable.js';
-import type { EffectStore } from '../effects/effect-store.js';
+import { LeasedEffectStore } from '../effects/leased-effect-store.js';
 import { evidenceOf, type UnresolvedEffect, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnAbortedError } from '../errors/turn-aborted.error.js';
-import type { LeaseStore } from '../leases/lease-store.js';
+import { LeaseStore } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
 import { isInterrupted, stateOf } from '../tasks/task-states.js';
 import { canceled, failed, statusEvent, statusWithMessage } from './status-events.js';
 import type { CommitLoop } from './commit-loop.js';
 import type { TurnExecution } from './turn-execution.js';
-import type { TurnOptions } from '../options/turn.options.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** How the executor came back. */
 export type ExecutorEnding = { kind: 'returned' } | { kind: 'threw'; error: unknown };
-
-/** How turns are brought to their end. */
-export interface ConclusionOptions extends Pick<TurnOptions, 'unfinishedTurn' | 'cancelTimeoutMs'> {
-  /** Whether a turn that a shutdown stops goes on at another replica, instead of ending FAILED. */
-  handsOver: boolean;
-}
 
 /**
  * Ends a turn whichever way its executor came back, or did not: the task reaches a state it may stay in, what was
  * published is stored, and the lease is gone.
  */
+@Injectable()
 export class TurnConclusion {
   private readonly logger = new Logger('A2AClusterTurn');
 
   constructor(
     private readonly stream: TaskEventStream,
     private readonly leases: LeaseStore,
-    private readonly effects: EffectStore,
-    private readonly options: ConclusionOptions,
+    private readonly effects: LeasedEffectStore,
+    private readonly options: ResolvedOptions,
   ) {}
 
   /** Never rejects: what goes wrong makes another replica decide how the task ends. */
@@ -90,7 +85,7 @@ export class TurnConclusion {
       const running = state !== undefined && !isInterrupted(state);
       if (running) loop.add(statusWithMessage(turn, TaskState.TASK_STATE_COMPLETED, reply));
     } else if (isUnfinished(turn, loop)) {
-      if (this.options.unfinishedTurn === 'complete') {
+      if (this.options.turns.unfinishedTurn === 'complete') {
         loop.add(statusEvent(turn, TaskState.TASK_STATE_COMPLETED, 'The agent returned without a final status.'));
       } else {
         await this.fail(turn, loop, 'The agent returned without bringing the task to an end or asking for anything.');
@@ -149,12 +144,13 @@ export class TurnConclusion {
 
   /** A part of the time that a shutdown gives to the ends of its turns. */
   private get effectsMs(): number {
-    return this.options.cancelTimeoutMs / 2;
+    return this.options.turns.cancelTimeoutMs / 2;
   }
 
   /** Stopped by the shutdown of this replica, in the middle of it and not for good. */
   private isToBeHandedOver(turn: TurnExecution, loop: CommitLoop): boolean {
-    if (!this.options.handsOver || turn.subject.kind !== 'message') return false;
+    // What is not run again by another replica ends here.
+    if (this.options.sweeper.policy === 'fail' || turn.subject.kind !== 'message') return false;
     return isShutdown(turn) && !turn.cancellation && !turn.reply && !loop.isSealed;
   }
 

@@ -1,11 +1,11 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { within } from '../async/late-timer.js';
 import { messageOf } from '../errors/described.js';
-import type { LeaseStore } from '../leases/lease-store.js';
-import type { TurnOptions } from '../options/turn.options.js';
+import { LeaseStore } from '../leases/lease-store.js';
 import { racePoint } from '../race-points/race-points.js';
-import type { LeaseWatch } from './lease-watch.js';
-import type { RunningTurns } from './running-turns.js';
+import { LeaseWatch } from './lease-watch.js';
+import { RunningTurns } from './running-turns.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** How long, in ms, the ends of turns that a shutdown stops wait for the look at cancel requests. */
 const LAST_LOOK_MS = 1_000;
@@ -14,6 +14,7 @@ const LAST_LOOK_MS = 1_000;
 const LET_GO_MS = 500;
 
 /** Ends the turns of a replica that shuts down. */
+@Injectable()
 export class TurnDrain {
   private readonly logger = new Logger('A2AClusterTurn');
 
@@ -21,7 +22,7 @@ export class TurnDrain {
     private readonly running: RunningTurns,
     private readonly watch: LeaseWatch,
     private readonly leases: LeaseStore,
-    private readonly options: Pick<TurnOptions, 'drainTimeoutMs' | 'cancelTimeoutMs'>,
+    private readonly options: ResolvedOptions,
   ) {}
 
   /**
@@ -31,7 +32,7 @@ export class TurnDrain {
   async run(): Promise<void> {
     this.running.close();
     racePoint('shutdown.drain');
-    if (await this.running.idle(this.options.drainTimeoutMs)) return;
+    if (await this.running.idle(this.options.turns.drainTimeoutMs)) return;
     racePoint('shutdown.abort');
     this.logger.warn(`Stopping ${this.running.size} turns that outlast the drain time.`);
     // The executors hear of it at once, whatever the database does; the ends of their turns wait for the look.
@@ -42,7 +43,7 @@ export class TurnDrain {
     for (const turn of this.running) turn.shutDown(lastLook);
     // A cancel that it has found has all the time that cancels have.
     await lastLook;
-    if (await this.running.idle(this.options.cancelTimeoutMs)) return;
+    if (await this.running.idle(this.options.turns.cancelTimeoutMs)) return;
     await this.letGo();
   }
 

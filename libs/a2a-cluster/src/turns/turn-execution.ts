@@ -146,13 +146,13 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
 
   /** For how long a write is tried again through trouble with the database, in ms. */
   get retryMs(): number {
-    return this.services.retryMs;
+    return this.services.heartbeat.times.ttlMs;
   }
 
   /** The lease that it asks for; none where leases are off. */
   leaseRequest(): LeaseRequest | undefined {
     const { heartbeat, contextCodec } = this.services;
-    if (!heartbeat) return undefined;
+    if (!heartbeat.isOn) return undefined;
     const { kind, request, callContext } = this.subject;
     return {
       kind,
@@ -320,10 +320,10 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   }
 
   private committing(): CommittingTurn {
-    const { heartbeat, retryMs } = this.services;
+    const { heartbeat } = this.services;
     return {
-      retryMs,
-      deadline: (firstTriedAt) => this.held?.deadline ?? heartbeat?.deadlineFrom(firstTriedAt) ?? Infinity,
+      retryMs: this.retryMs,
+      deadline: (firstTriedAt) => this.held?.deadline ?? heartbeat.deadlineFrom(firstTriedAt),
       confirmLease: () => this.confirmLease(),
       leaseAcquired: (generation, sentAt) => this.holdLease(generation, sentAt),
       committed: (committed) => this.committed(committed),
@@ -333,7 +333,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   }
 
   private holdLease(generation: number, sentAt: number): void {
-    this.held = this.services.heartbeat?.hold(generation, sentAt, this);
+    this.held = this.services.heartbeat.hold(generation, sentAt, this);
   }
 
   private committed({ taskNo, version, state, ended }: Committed): void {

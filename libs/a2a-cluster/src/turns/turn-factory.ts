@@ -1,28 +1,29 @@
-import type { EffectStore } from '../effects/effect-store.js';
-import type { TurnTransactions } from '../effects/turn-transactions.js';
-import type { Heartbeat } from '../leases/heartbeat.js';
-import type { TaskEventStream } from '../streams/task-event-stream.js';
-import type { VersionedTaskStore } from '../tasks/task-store.js';
+import { Injectable } from '@nestjs/common';
+import { LeasedEffectStore } from '../effects/leased-effect-store.js';
+import { TurnTransactions } from '../effects/turn-transactions.js';
+import { Heartbeat } from '../leases/heartbeat.js';
+import { TaskEventStream } from '../streams/task-event-stream.js';
+import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 import { TurnExecution } from './turn-execution.js';
 import type { TurnServices } from './turn-services.js';
 import type { TurnSubject } from './turn-subject.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** Makes turns, with what they work with. */
+@Injectable()
 export class TurnFactory {
   private readonly services: TurnServices;
 
   constructor(
-    tasks: VersionedTaskStore,
+    tasks: LeasedTaskStore,
     stream: TaskEventStream,
-    /** None where leases are off. */
-    heartbeat: Heartbeat | undefined,
-    effects: EffectStore,
-    /** None where the leases are kept in another place than the app's database. */
-    transactions: TurnTransactions | undefined,
-    options: Pick<TurnServices, 'contextCodec' | 'retryMs' | 'cancelTimeoutMs'>,
+    heartbeat: Heartbeat,
+    effects: LeasedEffectStore,
+    transactions: TurnTransactions,
+    { contextCodec, turns }: ResolvedOptions,
   ) {
-    const { contextCodec, retryMs, cancelTimeoutMs } = options;
-    this.services = { tasks, stream, heartbeat, effects, transactions, contextCodec, retryMs, cancelTimeoutMs };
+    const { cancelTimeoutMs } = turns;
+    this.services = { tasks, stream, heartbeat, effects, transactions, contextCodec, cancelTimeoutMs };
   }
 
   create(subject: TurnSubject): TurnExecution {

@@ -1,24 +1,26 @@
+import { Injectable } from '@nestjs/common';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { unlessAborted } from '../async/unless-aborted.js';
 import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { ReplicaShutdownError } from '../errors/replica-shutdown.error.js';
-import type { TurnOptions } from '../options/turn.options.js';
 import { copyTask } from '../tasks/task-event.codec.js';
-import type { ExecutorInvoker } from './executor/executor-invoker.js';
+import { ExecutorInvoker } from './executor/executor-invoker.js';
 import { FencedEventBus } from './fenced-event-bus.js';
-import type { RunningTurns } from './running-turns.js';
-import type { TurnConclusion } from './turn-conclusion.js';
+import { RunningTurns } from './running-turns.js';
+import { TurnConclusion } from './turn-conclusion.js';
 import type { TurnEntry } from './turn-entry.js';
 import type { TurnExecution } from './turn-execution.js';
 import { TurnRequestContext } from './turn-request-context.js';
+import { ResolvedOptions } from '../options/cluster.options.js';
 
 /** Sees turns through. */
+@Injectable()
 export class TurnRunner {
   constructor(
     private readonly invoker: ExecutorInvoker,
     private readonly conclusion: TurnConclusion,
     private readonly running: RunningTurns,
-    private readonly options: Pick<TurnOptions, 'maxTurnDurationMs' | 'maxQueuedBytes'>,
+    private readonly options: ResolvedOptions,
   ) {}
 
   /**
@@ -29,9 +31,9 @@ export class TurnRunner {
   async run(turn: TurnExecution, request: TurnRequestContext | ServerCallContext, entry: TurnEntry): Promise<void> {
     this.running.add(turn);
     try {
-      turn.endsWithin(this.options.maxTurnDurationMs);
+      turn.endsWithin(this.options.turns.maxTurnDurationMs);
       const invocation = await unlessAborted(this.invoker.prepare(request), turn.signal);
-      const bus = new FencedEventBus(turn, this.options.maxQueuedBytes);
+      const bus = new FencedEventBus(turn, this.options.turns.maxQueuedBytes);
       turn.executorMade({ cancel: () => this.invoker.cancel(invocation, turn.subject.callContext, bus) });
       if (entry.asksGuards) {
         // A guard that never answers holds up its message, and no longer than a turn may take.

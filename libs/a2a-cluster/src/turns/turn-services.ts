@@ -9,14 +9,10 @@ import type { ContextCodec } from '../options/context-codec.js';
 export interface TurnServices {
   readonly tasks: VersionedTaskStore;
   readonly stream: TaskEventStream;
-  /** None where leases are off. */
-  readonly heartbeat: Heartbeat | undefined;
+  readonly heartbeat: Heartbeat;
   readonly effects: EffectStore;
-  /** None where the leases are kept in another place than the app's database. */
-  readonly transactions: TurnTransactions | undefined;
+  readonly transactions: TurnTransactions;
   readonly contextCodec: ContextCodec;
-  /** For how long a write of a turn is tried again through trouble with the database, in ms. */
-  readonly retryMs: number;
   /** How long a canceled turn has to clean up before CANCELED is written for it, in ms. */
   readonly cancelTimeoutMs: number;
 }

@@ -85,10 +85,3 @@ export function refuseFlush(taskId: string, inside: 'effect' | 'transaction' | u
     'turn.flush() was called inside of a transaction, which the end of the turn waits for: call it after.',
   );
 }
-
-/** @internal */
-export const noTransactions = (taskId: string): Error =>
-  new TurnUsageError(
-    taskId,
-    "turn.transaction() needs the leases to be in the app's database: the LeaseStore that is provided keeps them elsewhere.",
-  );

@@ -1,8 +1,12 @@
+import { Injectable } from '@nestjs/common';
 import { isPassing } from '../connection/database-errors.js';
 import type { ClusterDatabase } from '../connection/cluster-database.js';
 import { type ClaimedLease, type ClaimRequest, LeaseStore, type RenewedLease } from '../../leases/lease-store.js';
 import { prunedBy, type Statement } from '../connection/statement.js';
-import { leaseStatements, type LeaseTables, type LookedLease } from './lease-statements.js';
+import { leaseStatements, type LookedLease } from './lease-statements.js';
+import { StaticOptions } from '../../options/static.options.js';
+import { DatabaseAccess } from '../connection/database-access.js';
+import { tablesOf } from '../schema/table-names.js';
 
 /** What part of the TTL a look at the leases may take. It waits where a table is locked, and a renewal does not need it. */
 const LOOK = 0.1;
@@ -14,20 +18,21 @@ const LOOK = 0.1;
 const KNOWN = 0.9;
 
 /** Leases in the app's database, beside the tasks: acquired and released in the transactions of their events. */
+@Injectable()
 export class TypeOrmLeaseStore extends LeaseStore {
+  private readonly database: ClusterDatabase;
+  private readonly agent: string;
   private readonly sql: ReturnType<typeof leaseStatements>;
   /** Of each holder, since when its row had not run out at the last look. */
   private readonly looked = new Map<string, string>();
   /** Monotonic time of the next look for leases that their holder does not know of. */
   private nextDisownAt = -Infinity;
 
-  constructor(
-    private readonly database: ClusterDatabase,
-    tables: LeaseTables,
-    private readonly agent: string,
-  ) {
+  constructor(access: DatabaseAccess, { agentId }: StaticOptions) {
     super();
-    this.sql = leaseStatements(tables);
+    this.database = access.require();
+    this.agent = agentId;
+    this.sql = leaseStatements(tablesOf(this.database.dataSource));
   }
 
   override async renew(

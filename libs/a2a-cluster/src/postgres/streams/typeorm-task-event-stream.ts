@@ -1,30 +1,24 @@
 import { setMaxListeners } from 'node:events';
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { Logger } from '@nestjs/common';
-import type { ClusterDatabase } from '../connection/cluster-database.js';
+import { Injectable, Logger } from '@nestjs/common';
+import { DatabaseAccess } from '../connection/database-access.js';
+import { MIN_STATEMENT_TIMEOUT_MS } from '../connection/database-limits.js';
+import { tablesOf } from '../schema/table-names.js';
 import { isPassing } from '../connection/database-errors.js';
 import { racePoint } from '../../race-points/race-points.js';
 import { levelingEvents } from '../../tasks/expand-task-event.js';
 import { endsTask, isFullPage, upToEnd, type VersionedTaskEvent } from '../../tasks/task-event.js';
-import type { StoredTask, TaskPosition, VersionedTaskStore } from '../../tasks/task-store.js';
+import { type StoredTask, type TaskPosition, VersionedTaskStore } from '../../tasks/task-store.js';
 import { FollowedTask } from '../../streams/followed-task.js';
 import { NotifyChannel } from './notify-channel.js';
-import type { Poller } from '../../streams/poller.js';
+import { Poller } from '../../streams/poller.js';
 import { TaskEventStream, type WakeupListener } from '../../streams/task-event-stream.js';
+import { ResolvedOptions } from '../../options/cluster.options.js';
 
 const PAGE_EVENTS = 200;
 
 /** Why the wait of a follower ended. Given, since an abort without a reason makes an error, with its stack. */
 const STOPPED = 'stopped';
-
-/** How wake-ups travel. */
-export interface WakeupOptions {
-  /** LISTEN and NOTIFY; without it the poll alone brings what other replicas commit. */
-  notify: boolean;
-  timeoutMs: number;
-  /** The table whose name the channel is made of. */
-  tasksTable: string;
-}
 
 /** A followed task, and what was known of it before a poll asked. */
 interface PolledTask {
@@ -35,6 +29,7 @@ interface PolledTask {
 }
 
 /** Streams from the event log in the app's database. */
+@Injectable()
 export class TypeOrmTaskEventStream extends TaskEventStream {
   private readonly logger = new Logger('A2AClusterStream');
   private readonly followed = new Map<number, FollowedTask>();
@@ -44,15 +39,19 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
   private readonly closing = new AbortController();
 
   constructor(
-    database: ClusterDatabase,
+    access: DatabaseAccess,
     private readonly tasks: VersionedTaskStore,
     private readonly poller: Poller,
-    { notify, timeoutMs, tasksTable }: WakeupOptions,
+    { streams }: ResolvedOptions,
   ) {
     super();
     setMaxListeners(0, this.closing.signal);
     poller.register(() => this.poll());
-    if (!notify) return;
+    const database = access.require();
+    // Without LISTEN and NOTIFY the poll alone brings what other replicas commit.
+    if (!streams.notify) return;
+    const { tasks: tasksTable } = tablesOf(database.dataSource);
+    const timeoutMs = Math.max(MIN_STATEMENT_TIMEOUT_MS, streams.pollIntervalMs);
     const channel = new NotifyChannel(database, tasksTable, timeoutMs, (taskNos) => this.wake(taskNos));
     poller.register(() => channel.runOnce());
     this.channel = channel;

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
 import type { ListTasksRequest, ListTasksResponse, Message, Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { ClusterDatabase } from '../connection/cluster-database.js';
@@ -19,10 +20,9 @@ import { PAGE_BYTES, type TaskEvent, type VersionedTaskEvent } from '../../tasks
 import { decodeTaskInTurns, encodeTask, encodeTaskInTurns } from '../../tasks/task-event.codec.js';
 import { headOf } from '../../tasks/task-head.js';
 import { foundTask, isWaiting, isLeaseOf, stateOfRow, storedTask, tailOf } from './task-rows.js';
-import type { ScopeResolver } from '../../tasks/task-scope.js';
 import { TaskListing } from './task-listing.js';
 import { pruneStatements } from './prune-statements.js';
-import { type OverdueTask, type TaskStatements, taskStatements, type TaskTables } from './task-statements.js';
+import { type OverdueTask, type TaskStatements, taskStatements } from './task-statements.js';
 import { isInterrupted, isTerminal, stateOf } from '../../tasks/task-states.js';
 import {
   type Admission,
@@ -42,12 +42,21 @@ import {
   VersionedTaskStore,
   type WriteOptions,
 } from '../../tasks/task-store.js';
+import { ResolvedOptions } from '../../options/cluster.options.js';
+import { StaticOptions } from '../../options/static.options.js';
+import { DatabaseAccess } from '../connection/database-access.js';
+import { tablesOf } from '../schema/table-names.js';
+import { type ScopeResolver, scopeResolver } from '../../tasks/task-scope.js';
 
 /** No text of PostgreSQL is longer. */
 const MAX_TEXT_BYTES = 2 ** 30;
 
 /** Tasks and their event logs in the app's database. */
+@Injectable()
 export class TypeOrmTaskStore extends VersionedTaskStore {
+  readonly database: ClusterDatabase;
+  private readonly agent: string;
+  private readonly scopeOf: ScopeResolver;
   private readonly listing: TaskListing;
   private readonly sql: TaskStatements;
   private readonly pruning: ReturnType<typeof pruneStatements>;
@@ -57,13 +66,13 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   /** Which version `load` saw, per call and task: the SDK clones tasks, so the task itself cannot carry it. */
   private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
 
-  constructor(
-    readonly database: ClusterDatabase,
-    tables: TaskTables,
-    private readonly agent: string,
-    private readonly scopeOf: ScopeResolver,
-  ) {
+  constructor(access: DatabaseAccess, { agentId: agent }: StaticOptions, { ownerResolver }: ResolvedOptions) {
     super();
+    const database = access.require();
+    const tables = tablesOf(database.dataSource);
+    this.database = database;
+    this.agent = agent;
+    this.scopeOf = scopeResolver(ownerResolver);
     this.sql = taskStatements(tables, database);
     this.pruning = pruneStatements(tables);
     this.receipts = new MessageReceipts(database, tables, agent);

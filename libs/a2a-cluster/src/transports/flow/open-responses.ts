@@ -1,5 +1,7 @@
+import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
 import { within } from '../../async/late-timer.js';
+import { ResolvedOptions } from '../../options/cluster.options.js';
 
 /** How long streams may take to say goodbye at shutdown, in ms: a reader that does not read never lets them. */
 export const GOODBYE_MS = 500;
@@ -8,14 +10,19 @@ export const GOODBYE_MS = 500;
 const COMMENT = ': keep-alive\n\n';
 
 /** The responses that are being written: a server does not close while one of them is open. */
+@Injectable()
 export class OpenResponses {
   /** And how much had been written of each when it was last looked at. */
   private readonly open = new Map<Response, number>();
   private whenNone: (() => void) | undefined;
   private timer: NodeJS.Timeout | undefined;
 
-  /** `keepAliveMs`: for how long an event stream may be silent at most; `Infinity`: for ever. */
-  constructor(private readonly keepAliveMs: number) {}
+  /** For how long an event stream may be silent at most; `Infinity`: for ever. */
+  private readonly keepAliveMs: number;
+
+  constructor({ streams }: ResolvedOptions) {
+    this.keepAliveMs = streams.keepAliveMs;
+  }
 
   add(response: Response): void {
     this.open.set(response, 0);

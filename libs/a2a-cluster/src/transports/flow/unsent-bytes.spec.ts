@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
 import { type Common, type Room, UnsentBytes, type WaitingReader } from './unsent-bytes.js';
+import { optionsWith } from '../../../../../test/helpers/options.js';
 
 const STALL_MS = 60_000;
 const HURRIED_MS = 5_000;
@@ -21,7 +22,7 @@ describe('Unsent bytes', () => {
 
   beforeEach(() => {
     jest.useFakeTimers();
-    unsent = new UnsentBytes(100, STALL_MS);
+    unsent = new UnsentBytes(optionsWith({ streams: { maxUnsentBytes: 100, stallTimeoutMs: STALL_MS } }));
   });
 
   afterEach(() => {

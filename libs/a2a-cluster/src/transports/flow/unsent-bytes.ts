@@ -1,4 +1,6 @@
+import { Injectable } from '@nestjs/common';
 import { GRPC_STATUS, GrpcStatusError } from '../../errors/grpc-status.error.js';
+import { ResolvedOptions } from '../../options/cluster.options.js';
 
 /** A client with something to take. */
 export interface WaitingReader {
@@ -49,6 +51,7 @@ const MAX_LOOK_MS = 1_000;
  * before they are read. What is small is counted where its client falls behind, and only then: it costs nothing while
  * clients keep up. Clients that stall are cut off, longest first.
  */
+@Injectable()
 export class UnsentBytes {
   /** Of rooms. */
   private reserved = 0;
@@ -62,11 +65,12 @@ export class UnsentBytes {
   private timer: NodeJS.Timeout | undefined;
   private lookedAt = 0;
 
-  constructor(
-    private readonly maxBytes: number,
-    private readonly stallTimeoutMs: number,
-    private readonly roomTimeoutMs = ROOM_TIMEOUT_MS,
-  ) {
+  private readonly maxBytes: number;
+  private readonly stallTimeoutMs: number;
+
+  constructor({ streams: { maxUnsentBytes, stallTimeoutMs } }: ResolvedOptions) {
+    this.maxBytes = maxUnsentBytes;
+    this.stallTimeoutMs = stallTimeoutMs;
     this.hurriedMs = Math.min(HURRIED_STALL_MS, stallTimeoutMs);
     this.lookMs = Math.max(1, Math.min(MAX_LOOK_MS, Math.floor(stallTimeoutMs / 4)));
   }
@@ -108,7 +112,7 @@ export class UnsentBytes {
         this.serve();
       };
       const leave = (): void => refuse(gone?.reason as Error);
-      const timer = setTimeout(() => refuse(noRoom(this.maxBytes)), this.roomTimeoutMs);
+      const timer = setTimeout(() => refuse(noRoom(this.maxBytes)), ROOM_TIMEOUT_MS);
       gone?.addEventListener('abort', leave);
       this.asked.push(entry);
       this.look();

@@ -1,7 +1,9 @@
+import { Injectable } from '@nestjs/common';
 import type {
   handleServerStreamingCall,
   handleUnaryCall,
   Server,
+  ServerCredentials,
   ServiceDefinition,
   UntypedServiceImplementation,
 } from '@grpc/grpc-js';
@@ -9,39 +11,58 @@ import { ClusterOptionsError } from '../../errors/cluster-options.error.js';
 import { GOODBYE_MS } from '../flow/open-responses.js';
 import { withReader } from '../flow/response-flow.js';
 import type { SharedForm } from '../flow/shared-answer.js';
-import type { UnsentBytes } from '../flow/unsent-bytes.js';
+import { UnsentBytes } from '../flow/unsent-bytes.js';
 import { A2AGrpcServer } from './a2a-grpc.server.js';
 import { GrpcCallReader } from './grpc-call.reader.js';
-import type { GrpcModules } from './grpc-modules.js';
-import type { GrpcOptions } from '../../options/grpc.options.js';
+import { GrpcModules } from './grpc-modules.js';
+import { anonymousCaller, type GrpcOptions } from '../../options/grpc.options.js';
 import { http2StreamOf } from './http2-stream-of-call.js';
+import { ResolvedOptions } from '../../options/cluster.options.js';
+import { StaticOptions } from '../../options/static.options.js';
 
-/** Listens from the app's bootstrap to its shutdown. */
+/** A server of @grpc/grpc-js, with what it listens with. */
+interface Listening {
+  server: Server;
+  options: GrpcOptions;
+  insecure: () => object;
+}
+
+/** Listens from the app's bootstrap to its shutdown. Where gRPC is off it does nothing. */
+@Injectable()
 export class GrpcServer extends A2AGrpcServer {
-  private readonly server: Server;
+  private readonly made: Listening | undefined;
   private bound: number | undefined;
 
   constructor(
-    private readonly modules: GrpcModules,
-    private readonly options: GrpcOptions,
-    bodyLimitBytes: number,
-    keepAliveMs: number,
+    { loaded }: GrpcModules,
+    { grpc: options, streams }: ResolvedOptions,
+    { transports, guards }: StaticOptions,
     private readonly unsent: UnsentBytes,
   ) {
     super();
-    const { credentials, channelOptions } = options;
-    if (credentials !== undefined && !(credentials instanceof modules.grpc.ServerCredentials)) {
+    if (!options || !loaded) return;
+    const { ServerCredentials, Server } = loaded.grpc;
+    const { credentials, channelOptions, userBuilder } = options;
+    if (guards.length > 0 && userBuilder === anonymousCaller) {
+      throw ClusterOptionsError.rule(
+        'grpc.userBuilder',
+        undefined,
+        'guards see HTTP only, so beside the option guards gRPC needs a user builder that says who calls, or refuses',
+      );
+    }
+    if (credentials !== undefined && !(credentials instanceof ServerCredentials)) {
       throw ClusterOptionsError.rule(
         'grpc.credentials',
         credentials,
         'it must be a ServerCredentials of @grpc/grpc-js',
       );
     }
-    this.server = new modules.grpc.Server({
-      'grpc.max_receive_message_length': bodyLimitBytes,
-      ...(keepAliveMs !== Infinity && { 'grpc.keepalive_time_ms': keepAliveMs }),
+    const server = new Server({
+      'grpc.max_receive_message_length': transports.bodyLimitBytes,
+      ...(streams.keepAliveMs !== Infinity && { 'grpc.keepalive_time_ms': streams.keepAliveMs }),
       ...channelOptions,
     });
+    this.made = { server, options, insecure: () => ServerCredentials.createInsecure() };
   }
 
   get port(): number | undefined {
@@ -72,16 +93,17 @@ export class GrpcServer extends A2AGrpcServer {
       };
       return [name, counted];
     });
-    this.server.addService(definition, Object.fromEntries(handlers) as UntypedServiceImplementation);
+    this.made?.server.addService(definition, Object.fromEntries(handlers) as UntypedServiceImplementation);
   }
 
   /** Throws {@link ClusterOptionsError} where the address cannot be listened on. */
   async listen(): Promise<void> {
-    const { ServerCredentials } = this.modules.grpc;
-    const { host, port, credentials = ServerCredentials.createInsecure() } = this.options;
+    if (!this.made) return;
+    const { server, options, insecure } = this.made;
+    const { host, port, credentials = insecure() } = options;
     const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
     this.bound = await new Promise<number>((resolve, reject) => {
-      this.server.bindAsync(address, credentials as InstanceType<typeof ServerCredentials>, (error, bound) => {
+      server.bindAsync(address, credentials as ServerCredentials, (error, bound) => {
         if (!error) return resolve(bound);
         const message = `A2AClusterModule option grpc.port is ${port}: ${address} cannot be listened on`;
         reject(new ClusterOptionsError('grpc.port', `${message} (${error.message}).`, { cause: error }));
@@ -91,12 +113,14 @@ export class GrpcServer extends A2AGrpcServer {
 
   /** Waits until the calls have ended, and cuts off what is still open: a reader that does not read never ends. */
   async close(): Promise<void> {
+    if (!this.made) return;
+    const { server } = this.made;
     this.bound = undefined;
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
-      this.server.tryShutdown(() => resolve());
+      server.tryShutdown(() => resolve());
       timer = setTimeout(() => {
-        this.server.forceShutdown();
+        server.forceShutdown();
         resolve();
       }, GOODBYE_MS);
     });

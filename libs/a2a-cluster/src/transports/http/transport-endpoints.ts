@@ -1,40 +1,49 @@
-import type { ApplicationConfig } from '@nestjs/core';
+import { Injectable, Inject } from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
-import { jsonRpcHandler, restHandler, type UserBuilder } from '@a2a-js/sdk/server/express';
+import { jsonRpcHandler, restHandler } from '@a2a-js/sdk/server/express';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import type { RunningTurns } from '../../turns/running-turns.js';
+import { RunningTurns } from '../../turns/running-turns.js';
 import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
 import { HttpResponseReader, JSON_FORM } from './http-response.reader.js';
 import type { LegacyCompat } from '../../options/legacy-compat.options.js';
 import { speaksLegacy } from '../legacy/legacy-version.js';
 import { recodeLegacyParams } from '../legacy/legacy-params.js';
-import type { OpenResponses } from '../flow/open-responses.js';
+import { OpenResponses } from '../flow/open-responses.js';
 import { normalizeRequestedVersion } from '../requested-version.js';
 import { withReader } from '../flow/response-flow.js';
 import { answeredOddMediaType, answerInNamedMediaType } from './rest-media-type.js';
 import { normalizedPath, type TransportPaths } from '../../options/transport.options.js';
 import { below, type TransportName } from './transport-paths.js';
-import type { UnsentBytes } from '../flow/unsent-bytes.js';
+import { UnsentBytes } from '../flow/unsent-bytes.js';
 import { answerUndecodableAsMalformed, notingCalls, notingErrors } from './undecodable.js';
+import { ResolvedOptions } from '../../options/cluster.options.js';
+import { StaticOptions } from '../../options/static.options.js';
+import { A2A_REQUEST_HANDLER } from '../../protocol/request-handler.token.js';
+import { userFromRequest } from './user-builder.js';
 
 /** Hands HTTP exchanges from the controllers to the SDK's transports. */
+@Injectable()
 export class TransportEndpoints {
+  private readonly paths: TransportPaths;
+  private readonly legacyCompat: LegacyCompat;
   private readonly handlers: { jsonRpc: RequestHandler; rest: RequestHandler };
 
   constructor(
-    requestHandler: A2ARequestHandler,
-    userBuilder: UserBuilder,
-    private readonly paths: TransportPaths,
+    @Inject(A2A_REQUEST_HANDLER) requestHandler: A2ARequestHandler,
+    { userBuilder, legacyCompat }: ResolvedOptions,
+    { transports }: StaticOptions,
+    private readonly config: ApplicationConfig,
     private readonly running: RunningTurns,
     private readonly responses: OpenResponses,
-    private readonly config: ApplicationConfig,
-    private readonly legacyCompat: LegacyCompat,
     private readonly unsent: UnsentBytes,
   ) {
+    this.paths = transports;
+    this.legacyCompat = legacyCompat;
     const options = {
       requestHandler: notingCalls(recodeLegacyParams(requestHandler)),
-      userBuilder: notingErrors(userBuilder),
+      userBuilder: notingErrors(userBuilder ?? userFromRequest),
     };
     this.handlers = {
       jsonRpc: jsonRpcHandler({ ...options, legacyCompat: { enabled: legacyCompat.jsonRpc } }),

@@ -1,4 +1,4 @@
-import { Logger } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { A2AError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import { GuardsConsumer, InterceptorsConsumer } from '@nestjs/core/internal';
@@ -7,7 +7,7 @@ import { defer, isObservable, lastValueFrom, type Observable } from 'rxjs';
 import {
   A2A_CONTEXT_TYPE,
   type ExecutorMethod,
-  type ExecutorProvider,
+  ExecutorProvider,
   handlerOf,
   type Invocation,
 } from './executor-provider.js';
@@ -17,12 +17,13 @@ import { runInTurn } from '../current-turn.js';
 import type { ExecutorEnding } from '../turn-conclusion.js';
 import type { TurnExecution } from '../turn-execution.js';
 import { TurnRequestContext } from '../turn-request-context.js';
-import type { TurnFenceInterceptor } from './turn-fence.interceptor.js';
+import { TurnFenceInterceptor } from './turn-fence.interceptor.js';
 
 /**
  * Runs the executor's methods as Nest handlers: its own guards, interceptors and filters work as on a controller. The
  * pieces are Nest's; they are put together here because the guards have to run before a turn is admitted.
  */
+@Injectable()
 export class ExecutorInvoker {
   private readonly logger = new Logger('A2AClusterExecutor');
   private readonly guards = new GuardsConsumer();

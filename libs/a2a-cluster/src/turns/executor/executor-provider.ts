@@ -1,7 +1,7 @@
-import type { InjectionToken, NestInterceptor, Type } from '@nestjs/common';
+import { Injectable, type InjectionToken, type NestInterceptor, type Type } from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/internal';
 import type { AgentExecutor } from '@a2a-js/sdk/server';
-import { ApplicationConfig, type ContextId, ModuleRef, type ModulesContainer, type NestContainer } from '@nestjs/core';
+import { ApplicationConfig, type ContextId, ModuleRef, ModulesContainer, type NestContainer } from '@nestjs/core';
 import { ExternalExceptionFilterContext } from '@nestjs/core/exceptions/external-exception-filter-context.js';
 import {
   ExecutionContextHost,
@@ -12,6 +12,8 @@ import {
   STATIC_CONTEXT,
 } from '@nestjs/core/internal';
 import { ClusterOptionsError } from '../../errors/cluster-options.error.js';
+import { ResolvedOptions } from '../../options/cluster.options.js';
+import { StaticOptions } from '../../options/static.options.js';
 
 /** What Nest has around one method of the executor. */
 export interface EnhancerSet {
@@ -43,6 +45,7 @@ const METHODS: ExecutorMethod[] = ['execute', 'cancelTask'];
  * Finds the executor among the app's providers, with its guards, interceptors and filters. By default the app's global
  * ones stay out of it: they are made for HTTP requests, and a turn is none.
  */
+@Injectable()
 export class ExecutorProvider {
   private readonly wrapper: InstanceWrapper<AgentExecutor>;
   private readonly moduleKey: string;
@@ -53,15 +56,21 @@ export class ExecutorProvider {
   };
   private staticInvocation: Invocation | undefined;
 
+  /** The module instance of this library that the executor belongs to. */
+  private readonly home: Module;
+  private readonly token: InjectionToken;
+
   constructor(
-    /** The module instance of this library that the executor belongs to. */
-    private readonly home: Module,
     private readonly modules: ModulesContainer,
-    private readonly token: InjectionToken,
-    globalConfig: ApplicationConfig | undefined,
+    parts: StaticOptions,
+    { globalEnhancers }: ResolvedOptions,
+    globalConfig: ApplicationConfig,
   ) {
+    this.token = parts.executor;
+    // Several instances of the library's module in one app are told apart by what each was made with.
+    this.home = [...modules.values()].find((module) => module.providers.get(StaticOptions)?.instance === parts)!;
     const container = { getModules: () => modules } as NestContainer;
-    const config = globalConfig ?? new ApplicationConfig();
+    const config = globalEnhancers ? globalConfig : new ApplicationConfig();
     this.creators = {
       guards: new GuardsContextCreator(container, config),
       interceptors: new InterceptorsContextCreator(container, config),

@@ -1,4 +1,4 @@
-import type { CallHandler, ExecutionContext, NestInterceptor } from '@nestjs/common';
+import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
 import { defer, last, lastValueFrom, Observable, race } from 'rxjs';
 import { runInTurn } from '../current-turn.js';
 import type { FencedEventBus } from '../fenced-event-bus.js';
@@ -9,6 +9,7 @@ import type { TurnExecution } from '../turn-execution.js';
  * The outermost interceptor of every turn. What is inside it, the users' interceptors and the executor, runs in the turn,
  * and only while it may. It emits how that came back, and never fails.
  */
+@Injectable()
 export class TurnFenceInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<ExecutorEnding> {
     const { turn } = context.getArgByIndex<FencedEventBus>(1);

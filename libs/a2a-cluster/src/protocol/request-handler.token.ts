@@ -1,5 +1,2 @@
 /** Injects the A2A request handler, for transports of your own: an `A2ARequestHandler` of the SDK. */
 export const A2A_REQUEST_HANDLER = Symbol('A2A_REQUEST_HANDLER');
-
-/** @internal The options as they were given. */
-export const A2A_CLUSTER_OPTIONS = Symbol('A2A_CLUSTER_OPTIONS');
