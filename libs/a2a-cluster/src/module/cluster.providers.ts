@@ -19,6 +19,7 @@ import { IncomingMessages } from '../protocol/incoming-messages.js';
 import { LargeAnswers } from '../protocol/large-answers.js';
 import { PushReceivers } from '../protocol/push-receivers.js';
 import { A2A_REQUEST_HANDLER } from '../protocol/request-handler.token.js';
+import { SettledTasks } from '../protocol/settled-tasks.js';
 import { TaskCancellation } from '../protocol/task-cancellation.js';
 import { TurnAnswers } from '../protocol/turn-answers.js';
 import { PushClient } from '../push/push-client.js';
@@ -111,6 +112,7 @@ const PROTOCOL: Provider[] = [
   CallersTasks,
   IncomingMessages,
   TurnAnswers,
+  SettledTasks,
   TaskCancellation,
   PushReceivers,
   LargeAnswers,
