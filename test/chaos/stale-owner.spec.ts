@@ -60,7 +60,7 @@ describe('A stale owner and the outside', () => {
   async function counts(a: Member, taskId: string, remoteState: string): Promise<Counts> {
     return {
       ...(await ledger(taskId)),
-      refusedWrites: lines(a, `task ${taskId}: late event refused: LEASE_LOST`),
+      refusedWrites: lines(a, `task ${taskId}: late event refused: A2A_LEASE_LOST`),
       storedState: stateName(await getTask(cluster.b.client, taskId)),
       remoteState,
     };

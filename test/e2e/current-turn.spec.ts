@@ -193,7 +193,7 @@ describe('The turn', () => {
     await cancel(client, (await sender.task()).id);
     const turn = await canceled.promise;
     expect(turn.signal.reason).toBeInstanceOf(TaskCanceledError);
-    expect((turn.signal.reason as TaskCanceledError).code).toBe('TASK_CANCELED');
+    expect((turn.signal.reason as TaskCanceledError).code).toBe('A2A_TASK_CANCELED');
     expect(() => turn.assertHeld()).toThrow(TaskCanceledError);
     await sender.finished();
   });
@@ -220,7 +220,7 @@ describe('The turn', () => {
       "UPDATE a2a_task_leases SET generation = DEFAULT, holder = 'another', expires_at = clock_timestamp()",
     );
     const turn = await within(lost.promise, 5_000, 'the turn hears that its lease is lost');
-    expect((turn.signal.reason as LeaseLostError).code).toBe('LEASE_LOST');
+    expect((turn.signal.reason as LeaseLostError).code).toBe('A2A_LEASE_LOST');
     expect(() => turn.assertHeld()).toThrow(LeaseLostError);
     await late.promise;
     await app.sweep();

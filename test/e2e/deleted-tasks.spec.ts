@@ -55,7 +55,7 @@ const dropLeases = (): Promise<unknown> => fixture.database.query('DELETE FROM a
 async function expectAborted(aborted: Deferred<unknown>): Promise<void> {
   const reason = await within(aborted.promise, 5_000, 'the executor is told');
   expect(reason).toBeInstanceOf(LeaseLostError);
-  expect((reason as TurnAbortedError).code).toBe('LEASE_LOST');
+  expect((reason as TurnAbortedError).code).toBe('A2A_LEASE_LOST');
 }
 
 const nameOf = async (end: Promise<RecordingEnd>): Promise<string> =>

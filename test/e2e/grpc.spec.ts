@@ -94,7 +94,7 @@ describe('gRPC', () => {
     for (const recording of [sender, subscriber]) {
       expect((await recording.finished()).map(summaryOf).at(-1)).toBe('status CANCELED');
     }
-    expect(await aborted.promise).toMatchObject({ code: 'TASK_CANCELED' });
+    expect(await aborted.promise).toMatchObject({ code: 'A2A_TASK_CANCELED' });
     expect(stateName(await getTask(there, id))).toBe('CANCELED');
   });
 });

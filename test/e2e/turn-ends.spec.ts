@@ -181,7 +181,7 @@ describe.each(TRANSPORTS)('How a turn ends, over %s', (transport) => {
     expect(textOf(task.status?.message)).toContain('250 ms');
     const reason = await aborted.promise;
     expect(reason).toBeInstanceOf(TurnTimeoutError);
-    expect((reason as TurnTimeoutError).code).toBe('TURN_TIMEOUT');
+    expect((reason as TurnTimeoutError).code).toBe('A2A_TURN_TIMEOUT');
     expect(await fixture.database.query('SELECT * FROM a2a_task_leases')).toEqual([]);
     over.resolve();
   });

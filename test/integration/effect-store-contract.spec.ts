@@ -106,7 +106,7 @@ describe.each(PAIRS)('The contract of recovery and effects: %s', (pair) => {
     const late = tasks.append({ taskNo, taskId: scope.taskId }, [], {
       ...{ expectedVersion: 1, commitId: randomUUID(), endsTurn: false, generation: generation! },
     });
-    await expect(late).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(late).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     // Not before its time.
     expect(await claim(scope)).toBeUndefined();
     await stores.expire(scope);

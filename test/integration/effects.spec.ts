@@ -243,7 +243,7 @@ describe('Outside actions of a turn', () => {
     await expireLeases(cluster.db, taskNo);
     expect(await b.sweeper.runOnce()).toMatchObject({ claimed: 1, failed: 1 });
     answer.resolve('it was only frozen after all');
-    expect(await late).toMatchObject({ code: 'LEASE_LOST' });
+    expect(await late).toMatchObject({ code: 'A2A_LEASE_LOST' });
     const { status } = (await b.tasks.find(scope))!.task;
     expect(status!.message!.metadata![EFFECTS_METADATA_KEY]).toEqual([
       {

@@ -88,7 +88,7 @@ describe('The first terminal state wins', () => {
     await tasks.forceEnd(scope, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
     loop.add(status(scope, COMPLETED));
-    await expect(turn.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(turn.flush()).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     const append = tasks.append({ taskNo, taskId: scope.taskId }, [status(scope, COMPLETED)], {
       ...{ expectedVersion: 2, generation, commitId: randomUUID(), endsTurn: true },
     });

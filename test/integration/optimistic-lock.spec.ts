@@ -96,7 +96,7 @@ describe('Optimistic lock of tasks', () => {
     const { scope, taskNo, generation } = await a.working();
     const late = await b.startTurn(scope, message());
     late.loop!.add(taskEvent(scope));
-    await expect(late.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(late.flush()).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     expect(late.loop!.add(status(scope, COMPLETED))).toBe(false);
     expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ generation, holder: a.holderId });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING']);

@@ -40,7 +40,7 @@ describe('Recovery of abandoned turns', () => {
     expect(await sweepExpired()).toMatchObject({ claimed: 1, failed: 1 });
     // It was only frozen after all: what was queued is refused.
     pause.resume();
-    await expect(turn.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(turn.flush()).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
   });
 

@@ -27,8 +27,8 @@ export const frozenReplicas = (): void =>
 
     /** It has noticed that its turn is not its own any more, and nothing that it said since then was accepted. */
     async function expectFenced(member: Member, stored: TaskLog, taskId: string): Promise<void> {
-      await member.process.waitForLine(new RegExp(`^task ${taskId}: signal aborted: LEASE_LOST$`));
-      await member.process.waitForLine(new RegExp(`^task ${taskId}: late event refused: LEASE_LOST$`));
+      await member.process.waitForLine(new RegExp(`^task ${taskId}: signal aborted: A2A_LEASE_LOST$`));
+      await member.process.waitForLine(new RegExp(`^task ${taskId}: late event refused: A2A_LEASE_LOST$`));
       expect(await log(taskId)).toEqual(stored);
       expect(stateName(await getTask(member.client, taskId))).toBe('FAILED');
       expect(stateName(await send(member.client, 'say I am back'))).toBe('COMPLETED');

@@ -6,6 +6,7 @@ import { Injectable } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
 import { PushTargetGuard } from './push-target.guard.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { RefusedTargetError } from '../errors/refused-target.error.js';
 
 /** What is sent to a receiver. */
 export interface PushRequest {
@@ -35,8 +36,6 @@ const MAX_BODY_MS = 1_000;
  * after 5 s, and what is sent in that moment is lost.
  */
 const KEEP_ALIVE_MS = 4_000;
-
-class RefusedTargetError extends Error {}
 
 /**
  * Sends notifications, to addresses that the guard permits: every connection is judged by the address it is made to, at

@@ -20,13 +20,9 @@ import { TurnFactory } from '../turns/turn-factory.js';
 import { TurnRequestContext } from '../turns/turn-request-context.js';
 import { TurnRunner } from '../turns/turn-runner.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { RequestNotRestoredError } from '../errors/request-not-restored.error.js';
 
 const PAGE_EVENTS = 500;
-
-/** What a lease holds of its request cannot be run as the caller who sent it. */
-export class RequestNotRestoredError extends Error {
-  override readonly name = 'RequestNotRestoredError';
-}
 
 /** What a lease holds of its request, read. */
 export interface RestoredRequest {

@@ -94,10 +94,10 @@ export class TurnConclusion {
   }
 
   private async finishAborted(turn: TurnExecution, loop: CommitLoop, reason: TurnAbortedError): Promise<void> {
-    if (reason.code === 'LEASE_LOST') throw reason;
+    if (reason.code === 'A2A_LEASE_LOST') throw reason;
     // Whatever stops a turn that is to be canceled: its task was asked to be CANCELED.
     const toCancel = turn.cancellation !== undefined || turn.subject.kind === 'cancel';
-    if (toCancel || reason.code === 'TASK_CANCELED') await this.endCanceled(turn, loop);
+    if (toCancel || reason.code === 'A2A_TASK_CANCELED') await this.endCanceled(turn, loop);
     else await this.fail(turn, loop, reason.message);
   }
 
@@ -205,4 +205,4 @@ function isUnfinished({ subject }: TurnExecution, loop: CommitLoop): boolean {
 }
 
 const isShutdown = ({ signal }: TurnExecution): boolean =>
-  signal.aborted && (signal.reason as TurnAbortedError).code === 'SHUTDOWN';
+  signal.aborted && (signal.reason as TurnAbortedError).code === 'A2A_REPLICA_SHUTDOWN';

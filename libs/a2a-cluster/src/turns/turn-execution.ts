@@ -243,7 +243,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   /** Stops the executor: its signal aborts. A cancel leaves it the time to clean up; all else stops that too. */
   abort(reason: TurnAbortedError): void {
     if (!this.signal.aborted) this.aborting.abort(reason);
-    if (reason.code !== 'TASK_CANCELED') this.cleanUp.stop(reason);
+    if (reason.code !== 'A2A_TASK_CANCELED') this.cleanUp.stop(reason);
   }
 
   /** Its executor has come back, was stopped or has answered: what is missing for its end follows. */

@@ -16,6 +16,7 @@ import { boundedBy } from '../../async/late-timer.js';
 import { PreparedStatements } from './prepared-statements.js';
 import { localLimits } from './session.js';
 import type { SqlExecutor } from './statement.js';
+import { EndedByWorkError } from '../../errors/ended-by-work.error.js';
 
 /** Bounds of the library's calls to the database. */
 export interface DatabaseLimits {
@@ -40,11 +41,6 @@ const CLOSE_MS = 250;
 
 /** How long the app's own pool may take to end after ours, in ms, before its sockets are closed. */
 const APP_POOL_MS = 500;
-
-/** The work of a transaction has ended that transaction by itself. */
-export class EndedByWorkError extends Error {
-  override readonly name = 'EndedByWorkError';
-}
 
 /**
  * The app's database, bounded: no call outlives its time-out, whether the pool, the server or the network is stuck, and
