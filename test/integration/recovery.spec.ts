@@ -84,7 +84,10 @@ describe('Recovery of abandoned turns', () => {
     const { task } = (await a.tasks.find(scope))!;
     expect(task.history.filter(({ messageId }) => messageId === said.messageId)).toHaveLength(1);
     expect(await logOf(cluster.db, taskNo)).toEqual([
-      ...['task WORKING', 'status INPUT_REQUIRED', 'userMessage the accepted one', 'status FAILED'],
+      'task WORKING',
+      'status INPUT_REQUIRED',
+      'userMessage the accepted one',
+      'status FAILED',
     ]);
   });
 

@@ -24,7 +24,9 @@ const pairs = new StorePairs();
 
 /** Options of a commit. */
 const at = (expectedVersion: number, more: Partial<AppendOptions> = {}): AppendOptions => ({
-  ...{ expectedVersion, commitId: randomUUID(), endsTurn: false },
+  expectedVersion,
+  commitId: randomUUID(),
+  endsTurn: false,
   ...more,
 });
 

@@ -4,7 +4,7 @@ import { isContention, isPassing } from './database-errors.js';
 import { type Bound, boundedBy } from '../../async/late-timer.js';
 
 /** A work that takes longer, in ms, is not waited for: whatever holds it up holds up nobody else. */
-const PATIENCE_MS = 25;
+const COUNTED_FOR_MS = 25;
 
 /** What is asked for one by one, and can be done for several at once. Each answers within its bound in ms. */
 export interface JointWork<Item, Answer> {
@@ -47,11 +47,11 @@ export class Batcher<Item, Answer> {
     const done = (): void => {
       if (!counted) return;
       counted = false;
-      clearTimeout(patience);
+      clearTimeout(countedFor);
       this.running -= 1;
       this.outside(() => this.next());
     };
-    const patience = setTimeout(done, PATIENCE_MS);
+    const countedFor = setTimeout(done, COUNTED_FOR_MS);
     work.then(done, done);
   }
 
