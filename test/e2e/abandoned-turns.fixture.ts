@@ -29,6 +29,10 @@ export const UNAWARE: ClusterOptions = {
   streams: { pollIntervalMs: 60_000, notify: false },
 };
 
+/** For a replica that hands its turns over at once when it shuts down; what waits for another attempt waits long. */
+export const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
+  reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });
+
 /** One sweep of an app, and what it did. */
 export const sweep = (app: AgentApp): Promise<SweepResult> =>
   app.nest.get(AbandonedTaskSweeper, { strict: false }).runOnce();
@@ -110,11 +114,20 @@ export class Leases {
     );
   }
 
+  /** A cancel is asked for at a replica that wakes nobody. */
+  async flagCancel(taskId: string): Promise<void> {
+    await this.set(taskId, 'cancel_requested_at = clock_timestamp()');
+  }
+
   /** What was to be waited for has passed. */
   async due(taskId: string): Promise<void> {
+    await this.set(taskId, 'expires_at = clock_timestamp()');
+  }
+
+  /** Sets columns of the lease of a task. */
+  async set(taskId: string, columns: string): Promise<void> {
     await this.fixture.database.query(
-      `UPDATE a2a_task_leases SET expires_at = clock_timestamp()
-        WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
+      `UPDATE a2a_task_leases SET ${columns} WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
       [taskId],
     );
   }

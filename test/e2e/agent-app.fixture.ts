@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
+import type { AgentCapabilities } from '@a2a-js/sdk';
 import { UnauthenticatedUser } from '@a2a-js/sdk/server';
 import type { Client } from '@a2a-js/sdk/client';
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
@@ -39,6 +40,20 @@ export type ClusterOptions = Partial<A2AClusterOptions & A2AClusterStaticOptions
 
 /** The transports that everything is tried on. */
 export const TRANSPORTS = ['JSONRPC', 'HTTP+JSON'] as const;
+
+/** What is different over gRPC is tried on that as well. */
+export const ALL_TRANSPORTS = [...TRANSPORTS, 'GRPC'] as const;
+
+/** An app that keeps no leases. */
+export const WITHOUT_LEASES: ClusterOptions = { leases: false, sweeper: undefined as never };
+
+/** The card of an agent that can do this. */
+export const cardWith = (capabilities: Partial<AgentCapabilities>): ClusterOptions['agentCard'] & object => ({
+  name: 'test agent',
+  description: 'does what a test says',
+  version: '1.0.0',
+  capabilities: { streaming: true, extensions: [], ...capabilities },
+});
 
 export interface AgentAppOptions extends AgentBehaviour {
   /** Options over those of {@link clusterOptions}. */
@@ -146,6 +161,23 @@ export class AgentAppFixture {
   /** Two replicas of one agent. */
   async startTwo(options: AgentAppOptions = {}): Promise<[AgentApp, AgentApp]> {
     return [await this.start(options), await this.start(options)];
+  }
+
+  /** The id of the task that was begun last, for a sender that was not told it. */
+  async lastTaskId(): Promise<string> {
+    const [task] = await this.database.query<{ id: string }>(
+      'SELECT task_id AS id FROM a2a_tasks ORDER BY task_no DESC LIMIT 1',
+    );
+    if (!task) throw new Error('There is no task');
+    return task.id;
+  }
+
+  /** How many rows there are of each kind that a message may leave. */
+  countRows(): Promise<unknown> {
+    return this.database.query(
+      `SELECT (SELECT count(*) FROM a2a_tasks) AS tasks, (SELECT count(*) FROM a2a_task_events) AS events,
+              (SELECT count(*) FROM a2a_task_leases) AS leases, (SELECT count(*) FROM a2a_message_receipts) AS receipts`,
+    );
   }
 
   /** What the boot of an app fails with. */

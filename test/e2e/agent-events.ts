@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Artifact, type Message, type Part, Role, type Task, TaskState } from '@a2a-js/sdk';
 import { AgentEvent, type ExecutionEventBus } from '@a2a-js/sdk/server';
+import type { Turn } from 'nestjs-a2a-cluster';
 
 /** The task that an event is for: a request context will do. */
 export interface TaskRef {
@@ -73,6 +74,10 @@ export const completed = (bus: ExecutionEventBus, ref: TaskRef, text?: string): 
 
 export const inputRequired = (bus: ExecutionEventBus, ref: TaskRef, text?: string): void =>
   publishStatus(bus, ref, TaskState.TASK_STATE_INPUT_REQUIRED, text);
+
+/** Resolves with the reason once the turn's signal aborts. */
+export const aborted = ({ signal }: Turn): Promise<unknown> =>
+  new Promise((resolve) => signal.addEventListener('abort', () => resolve(signal.reason)));
 
 /** The text of a message's first part. */
 export function textOf(message: Message | undefined): string {

@@ -3,7 +3,6 @@ import {
   EFFECTS_METADATA_KEY,
   type RecoveryDecision,
   ReplicaShutdownError,
-  type SweeperOptions,
 } from 'nestjs-a2a-cluster';
 import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
@@ -12,56 +11,47 @@ import {
   agentByAttempt,
   begin,
   DEAD,
+  draining,
   ended,
   hang,
   hangsAfterWorking,
   RecoveryFixture,
-  reExecuting,
   statusText,
   sweep,
   UNAWARE,
 } from './abandoned-turns.fixture.js';
-import { type ClusterOptions } from './agent-app.fixture.js';
-import { completed, publishStatus, textOf } from './agent-events.js';
+import type { AgentBehaviour } from './agent-app.fixture.js';
+import { aborted, completed, publishStatus, textOf, working } from './agent-events.js';
 
 const fixture = new RecoveryFixture();
 const { leases } = fixture;
 
-const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
-  reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });
-
 const holders = async (): Promise<unknown[]> =>
   (await fixture.database.query('SELECT holder FROM a2a_task_leases')).map(({ holder }) => holder);
-
-const taskIds = async (): Promise<string[]> =>
-  (await fixture.database.query<{ id: string }>('SELECT task_id AS id FROM a2a_tasks ORDER BY task_no')).map(
-    ({ id }) => id,
-  );
 
 describe('A hand-over', () => {
   test('is none where a cancel was asked for: CANCELED, by whom it was asked of in time, and by the sweep', async () => {
     const canceling: string[] = [];
-    const options = {
-      ...agentByAttempt(hangsAfterWorking),
-      cancelTask: (taskId: string) => void canceling.push(taskId),
+    const agent: AgentBehaviour = {
+      execute: async (context, bus) => {
+        working(bus, context);
+        await aborted(context.turn);
+      },
+      cancelTask: (taskId) => void canceling.push(taskId),
     };
-    const a = await fixture.start({
-      ...options,
-      cluster: draining({}, { ...UNAWARE, turns: { drainTimeoutMs: 300 } }),
-    });
-    const b = await fixture.start({ ...options, cluster: draining() });
+    const a = await fixture.start({ ...agent, cluster: draining({}, UNAWARE) });
+    const b = await fixture.start({ ...agent, cluster: draining() });
     const atB = await b.client();
     const { id } = await begin(await a.client());
-    const closing = a.close();
-    await fixture.database.query('UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()');
-    await closing;
+    await leases.flagCancel(id);
+    await a.close();
     expect(stateName(await getTask(atB, id))).toBe('CANCELED');
     expect(canceling).toEqual([id]);
     await leases.gone();
-    const c = await fixture.start({ ...options, cluster: draining() });
+    const c = await fixture.start({ ...agent, cluster: draining() });
     const other = await begin(await c.client());
     await c.close();
-    await fixture.database.query('UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()');
+    await leases.flagCancel(other.id);
     expect(await sweep(b)).toMatchObject({ canceled: 1, reExecuted: 0 });
     expect(stateName(await getTask(atB, other.id))).toBe('CANCELED');
   });
@@ -131,17 +121,16 @@ describe('A hand-over', () => {
         await charged.catch((error: unknown) => refused.resolve(error));
       },
     });
-    const known = await taskIds();
     const sender = begin(await a.client());
     await dispatched.promise;
     await a.close();
-    const [id] = (await taskIds()).filter((one) => !known.includes(one));
+    const id = await fixture.lastTaskId();
     await sender;
-    expect(await leases.find(id!)).toMatchObject({ holder: null, attempt: 0 });
+    expect(await leases.find(id)).toMatchObject({ holder: null, attempt: 0 });
     finish.resolve();
     await within(refused.promise, 5_000, 'the end of the action is refused').catch(() => undefined);
     expect(await sweep(b)).toMatchObject({ failed: 1, reExecuted: 0 });
-    const task = await getTask(await b.client(), id!);
+    const task = await getTask(await b.client(), id);
     expect(statusText(task)).toContain("the outside action 'charge' must not be repeated");
     expect(task.status?.message?.metadata?.[EFFECTS_METADATA_KEY]).toMatchObject([{ key: 'charge', attempt: 1 }]);
     expect(dispatches).toBe(1);
@@ -153,8 +142,8 @@ describe('A hand-over', () => {
       const text = textOf(context.userMessage);
       states[text] = states[text] === undefined ? 'first' : 'second';
       if (states[text] === 'second') return completed(bus, context, `${text} done`);
-      publishStatus(bus, context, 2);
-      await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+      working(bus, context);
+      await aborted(context.turn);
       if (text === 'throws') throw context.turn.signal.reason;
     });
     const [a, b] = await fixture.startTwo({ ...agent, cluster: draining() });
@@ -172,7 +161,7 @@ describe('A hand-over', () => {
     const agent = agentByAttempt(
       async (context, bus) => {
         if (textOf(context.userMessage) !== 'last') return hangsAfterWorking(context, bus);
-        publishStatus(bus, context, 2);
+        working(bus, context);
         await over.promise;
         completed(bus, context);
       },
@@ -187,11 +176,7 @@ describe('A hand-over', () => {
     const [abandoned, canceled] = [await begin(atB), await begin(atB)];
     const closing = a.close();
     await leases.abandon(abandoned.id, canceled.id);
-    await fixture.database.query(
-      `UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()
-        WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
-      [canceled.id],
-    );
+    await leases.flagCancel(canceled.id);
     expect(await sweep(a)).toMatchObject({ claimed: 1, canceled: 1 });
     expect(await leases.find(abandoned.id)).toMatchObject({ holder: DEAD, attempt: 1 });
     over.resolve();
@@ -226,7 +211,7 @@ test('I3 what a handed-over executor says before anybody has claimed its turn is
     cluster: draining(),
     execute: async (context, bus) => {
       if (resumed) return completed(bus, context, 'in time');
-      publishStatus(bus, context, 2);
+      working(bus, context);
       await context.turn.flush();
       await resume.promise;
       await context.turn

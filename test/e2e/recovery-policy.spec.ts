@@ -183,11 +183,7 @@ describe('A policy that is a function', () => {
     const atA = await a.client();
     const [waiting, canceled] = [await begin(atA, 'auth'), await begin(atA)];
     await leases.abandon(waiting.id, canceled.id);
-    await fixture.database.query(
-      `UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()
-        WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
-      [canceled.id],
-    );
+    await leases.flagCancel(canceled.id);
     expect(await sweep(b)).toMatchObject({ claimed: 2, dropped: 1, canceled: 1 });
     expect(asked).toEqual([]);
     expect([stateName(await getTask(atA, waiting.id)), stateName(await getTask(atA, canceled.id))]).toEqual([

@@ -164,14 +164,9 @@ describe('Slots', () => {
         ...[await begin(atA, 'used up'), await begin(atA, 'other')],
       ];
       await leases.abandon(canceled!.id, cancelTurn!.id, usedUp!.id, other!.id);
-      const set = (what: string, id: string) =>
-        fixture.database.query(
-          `UPDATE a2a_task_leases SET ${what} WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
-          [id],
-        );
-      await set('cancel_requested_at = clock_timestamp()', canceled!.id);
-      await set("kind = 'cancel'", cancelTurn!.id);
-      await set('attempt = 3', usedUp!.id);
+      await leases.flagCancel(canceled!.id);
+      await leases.set(cancelTurn!.id, "kind = 'cancel'");
+      await leases.set(usedUp!.id, 'attempt = 3');
       expect(await sweep(b)).toMatchObject({ claimed: 3, canceled: 2, failed: 1, reExecuted: 0 });
       expect(await leases.find(other!.id)).toMatchObject({ attempt: 1, holder: DEAD });
       expect(statusText(await getTask(atA, usedUp!.id))).toContain('It was run 3 times');
