@@ -227,20 +227,6 @@ describe.each(TRANSPORTS)('CancelTask, over %s', (transport) => {
     expect(await getTask(client, ended.id)).toEqual(ended);
   });
 
-  test('O51 the holder died: the expired lease is recovered as CANCELED, by the cancel itself', async () => {
-    const app = await fixture.start({ execute: (context, bus) => inputRequired(bus, context) });
-    const client = await app.client({ transport });
-    const { id } = await send(client, 'hello');
-    await fixture.database.query(
-      `INSERT INTO a2a_task_leases (task_no, agent, kind, turn_id, admitted_version, holder, attempt, expires_at, context)
-       SELECT task_no, agent, 'message', gen_random_uuid(), version, 'dead', 1, clock_timestamp() - interval '1 s',
-              '{"version":"1.0"}' FROM a2a_tasks WHERE task_id = $1`,
-      [id],
-    );
-    expect(stateName(await cancel(client, id))).toBe('CANCELED');
-    expect((await statesOf(id)).at(-1)).toBe('CANCELED');
-  });
-
   test('O54 cancel while the holder commits without pause, at it and elsewhere: CANCELED within its bound', async () => {
     const [a, b] = await fixture.startTwo({
       execute: async (context, bus) => {

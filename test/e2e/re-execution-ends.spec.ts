@@ -229,44 +229,6 @@ describe('B12 attempts', () => {
     return { agent, a, b, id };
   }
 
-  test('are not used up by claims whose answer was lost: the turn still runs', async () => {
-    const { agent, b, id } = await abandonedOnce();
-    const store = storeOf(b);
-    const claim = store.claim.bind(store);
-    const claims = jest.spyOn(store, 'claim').mockImplementation(async (request) => {
-      if ((await claim(request)).length > 0) throw reset();
-      return [];
-    });
-    for (let lost = 0; lost < 3; lost += 1) {
-      await expect(sweep(b)).rejects.toThrow('ECONNRESET');
-      await leases.expire(id);
-    }
-    claims.mockRestore();
-    expect(await leases.find(id)).toMatchObject({ attempt: 1 });
-    expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1 });
-    expect(stateName(await ended(await b.client(), id))).toBe('COMPLETED');
-    expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2]);
-  });
-
-  test('nor by replicas that die between their claim and the run; FAILED counts the runs that began', async () => {
-    const { agent, b, id } = await abandonedOnce();
-    for (const holder of ['one', 'two', 'three']) {
-      expect(await storeOf(b).claim({ holder, ttlMs: 60_000, limit: 1 })).toMatchObject([{ attempt: 2 }]);
-      await leases.expire(id);
-    }
-    agent.runs.length = 0;
-    jest.spyOn(storeOf(b), 'begin').mockRejectedValue(new Error('a defect'));
-    expect(await sweep(b)).toMatchObject({ claimed: 1, errors: 1 });
-    expect(await leases.find(id)).toMatchObject({ attempt: 1 });
-    jest.restoreAllMocks();
-    await fixture.database.query('UPDATE a2a_task_leases SET attempt = 2');
-    await leases.expire(id);
-    expect(await sweep(b)).toMatchObject({ claimed: 1, failed: 1 });
-    const { status } = await getTask(await b.client(), id);
-    expect(textOf(status?.message)).toContain('It was run 2 times');
-    expect(agent.runs).toEqual([]);
-  });
-
   test('are counted once, however often the answer to that is lost', async () => {
     const { agent, b, id } = await abandonedOnce();
     const store = storeOf(b);

@@ -191,26 +191,3 @@ describe('A policy that is a function', () => {
     ]);
   });
 });
-
-describe('Options', () => {
-  test.each<RecoveryPolicy>(['re-execute', 'fail', () => ({ decision: 'leave' })])(
-    'leases: false with policy %p is refused at boot',
-    async (policy) => {
-      const error = await fixture.bootError({ cluster: { leases: false, sweeper: { policy } } });
-      expect([error.name, error.message]).toEqual(['ClusterOptionsError', expect.stringContaining('nothing to sweep')]);
-    },
-  );
-
-  test.each([
-    ['policy', 'retry'],
-    ['policy', null],
-    ['backoffMs', -1],
-    ['backoffMs', 2 ** 31],
-    ['maxAttempts', 0],
-    ['maxConcurrentRecoveries', 0],
-    ['maxConcurrentRecoveries', Infinity],
-  ])('sweeper.%s: %p is refused at boot', async (option, value) => {
-    const error = await fixture.bootError({ cluster: { sweeper: { [option]: value } } });
-    expect([error.name, error.message]).toEqual(['ClusterOptionsError', expect.stringContaining(`sweeper.${option}`)]);
-  });
-});
