@@ -88,7 +88,7 @@ export function taskRequirements(served: Served): void {
       expect(tasks.flatMap(({ artifacts = [] }) => artifacts)).not.toEqual([]);
     });
 
-    test('CORE-HIST-001 has histories up to the length asked for', async () => {
+    test('CORE-HIST-002 has histories up to the length asked for', async () => {
       const lengthsFor = async (params: object): Promise<number[]> =>
         (await list({ status: 'TASK_STATE_COMPLETED', ...params })).tasks.map(({ history = [] }) => history.length);
       expect(Math.max(...(await lengthsFor({})))).toBeGreaterThan(1);

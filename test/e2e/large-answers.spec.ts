@@ -10,9 +10,15 @@ import { onCleanUp } from '../helpers/clean-up.js';
 import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
 import { legacyClientFor } from '../../tools/harness/legacy-client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
+import { type UnreadGrpcCall, UnreadGrpcCalls } from '../helpers/unread-grpc.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
-import { type AgentApp, AgentAppFixture, type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
+import {
+  type AgentApp,
+  AgentAppFixture,
+  type AgentBehaviour,
+  ALL_TRANSPORTS,
+  type ClusterOptions,
+} from './agent-app.fixture.js';
 import {
   agentMessage,
   artifactOf,
@@ -23,6 +29,7 @@ import {
   textPart,
 } from './agent-events.js';
 import { grpcRequest, targetOf, withGrpc } from './grpc.fixture.js';
+import { type Method } from '../helpers/raw-grpc-client.js';
 
 const fixture = new AgentAppFixture();
 
@@ -119,7 +126,7 @@ const subscription = (app: AgentApp, id: string): Socket => unread(app, `/a2a/re
 
 afterEach(() => jest.restoreAllMocks());
 
-describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s', (transport) => {
+describe.each(ALL_TRANSPORTS)('A large task over %s', (transport) => {
   test('is answered as it is, by every method, and what was held for it is given back', async () => {
     const app = await start();
     const client = await app.client({ transport });
@@ -171,10 +178,13 @@ describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s',
     const client = await app.client({ transport });
     const { id } = await send(client, `make ${MIB}`);
     const reads = countReads(app, 50);
-    const tasks = await Promise.all(Array.from({ length: 50 }, () => getTask(client, id)));
+    const subscribers = Array.from({ length: 25 }, () => Recording.subscribe(client, id));
+    const asked = Array.from({ length: 25 }, () => getTask(client, id));
+    const tasks = await Promise.all([...subscribers.map((subscriber) => subscriber.task()), ...asked]);
     const task = await storedTask(app, id);
     for (const one of tasks) expect(one).toEqual(task);
     expect(reads.count).toBe(1);
+    await Promise.all(subscribers.map((subscriber) => subscriber.disconnect()));
     await nothingHeld(app);
   });
 
@@ -195,24 +205,21 @@ describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s',
   });
 });
 
-test.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)(
-  'A client of version 0.3 gets a large task over %s as it is',
-  async (transport) => {
-    const app = await start({ legacyCompat: true });
-    const { id } = await send(await app.client(), `make ${MIB}`);
-    const client = await legacyClientFor(app.url, { transport });
-    const task = await storedTask(app, id);
-    const texts = ({ artifacts }: Task) => artifacts[0]?.parts.map(({ content }) => content);
-    expect(texts(await getTask(client, id))).toEqual(texts(task));
-    const follower = Recording.subscribe(client, id);
-    expect(texts(await follower.task())).toEqual(texts(task));
-    await send(await app.client(), 'end', { taskId: id });
-    await follower.finished();
-    await nothingHeld(app);
-  },
-);
+test.each(ALL_TRANSPORTS)('A client of version 0.3 gets a large task over %s as it is', async (transport) => {
+  const app = await start({ legacyCompat: true });
+  const { id } = await send(await app.client(), `make ${MIB}`);
+  const client = await legacyClientFor(app.url, { transport });
+  const task = await storedTask(app, id);
+  const texts = ({ artifacts }: Task) => artifacts[0]?.parts.map(({ content }) => content);
+  expect(texts(await getTask(client, id))).toEqual(texts(task));
+  const follower = Recording.subscribe(client, id);
+  expect(texts(await follower.task())).toEqual(texts(task));
+  await send(await app.client(), 'end', { taskId: id });
+  await follower.finished();
+  await nothingHeld(app);
+});
 
-test.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)(
+test.each(ALL_TRANSPORTS)(
   'A large answer for which there is no room in time is refused over %s, and a small one is not',
   async (transport) => {
     const app = await start();
@@ -260,55 +267,51 @@ test('A large answer has the head of a small one', async () => {
 });
 
 describe('Clients that do not read', () => {
-  /** Long enough to see them wait on a busy machine, and short enough to wait for. */
-  const STALL_MS = 1_500;
+  /** Whoever takes nothing is cut off soon: not before all are there, however busy the machine is. */
+  const loseThePatience = (app: AgentApp): void => void Object.assign(unsentOf(app), { stallTimeoutMs: 100 });
+
   const SIZE = 6 * MIB;
 
-  const whole: [string, (app: AgentApp, id: string) => Socket][] = [
-    ['subscribes over HTTP', subscription],
-    ['asks for the task over HTTP', (app, id) => unread(app, `/a2a/rest/tasks/${id}`)],
-    ['asks for a page of tasks', (app) => unread(app, '/a2a/rest/tasks?includeArtifacts=true')],
-    [
-      'subscribes over JSON-RPC',
-      (app, id) =>
-        unread(
-          app,
-          '/a2a/jsonrpc',
-          'POST',
-          JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id } }),
-        ),
-    ],
-  ];
-
-  test.each(whole)('are cut off after the stall time-out: one that %s', async (_what, ask) => {
-    const app = await start({ streams: { stallTimeoutMs: STALL_MS } });
+  test('are cut off over HTTP after the stall time-out, whatever they have asked for', async () => {
+    const app = await start();
     const { id } = await send(await app.client(), `make ${SIZE}`);
-    const socket = ask(app, id);
-    await readersAre(app, 1);
-    const closed = once(socket, 'close');
+    const subscribing = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id } });
+    const sockets = [
+      subscription(app, id),
+      unread(app, '/a2a/jsonrpc', 'POST', subscribing),
+      unread(app, `/a2a/rest/tasks/${id}`),
+      unread(app, '/a2a/rest/tasks?includeArtifacts=true'),
+    ];
+    await readersAre(app, sockets.length);
+    loseThePatience(app);
+    const closed = sockets.map((socket) => once(socket, 'close'));
     await nothingHeld(app);
-    socket.resume();
-    await closed;
+    for (const socket of sockets) socket.resume();
+    await Promise.all(closed);
   });
 
-  test.each([
-    ['subscribes', 'subscribeToTask', (id: string) => ({ tenant: '', id })],
-    ['streams a message', 'sendStreamingMessage', (id: string) => followUp(id)],
-    ['asks for the task', 'getTask', (id: string) => ({ tenant: '', id })],
-    ['asks for a page', 'listTasks', () => ({ ...LISTING, includeArtifacts: true })],
-  ] as const)('are cut off over gRPC, one that %s', async (_what, method, requestOf) => {
-    const app = await start({ streams: { stallTimeoutMs: STALL_MS } });
-    const { id } = await send(await app.client(), `make ${SIZE}`);
-    const call = new UnreadGrpcCalls(targetOf(app)).call(method, requestOf(id));
-    await readersAre(app, 1);
+  test('are cut off over gRPC after the stall time-out, whatever they have asked for', async () => {
+    const app = await start();
+    const client = await app.client();
+    const [one, other] = [await send(client, `make ${SIZE}`), await send(client, `make ${SIZE}`)];
+    const unreadCall = (method: Method, request: object): UnreadGrpcCall =>
+      new UnreadGrpcCalls(targetOf(app)).call(method, request);
+    const calls = [
+      unreadCall('subscribeToTask', { tenant: '', id: one.id }),
+      unreadCall('getTask', { tenant: '', id: one.id }),
+      unreadCall('listTasks', { ...LISTING, includeArtifacts: true }),
+      unreadCall('sendStreamingMessage', followUp(other.id)),
+    ];
+    await readersAre(app, calls.length);
     expect(unsentOf(app).held).toBeGreaterThan(SIZE);
+    loseThePatience(app);
     // @grpc/grpc-js makes RESOURCE_EXHAUSTED of it.
-    expect(await call.cutOff).toBe('ENHANCE_YOUR_CALM');
+    for (const { cutOff } of calls) expect(await cutOff).toBe('ENHANCE_YOUR_CALM');
     await nothingHeld(app);
   });
 
   test('make room for others who wait for it', async () => {
-    const app = await start({ streams: { stallTimeoutMs: STALL_MS, maxUnsentBytes: SIZE + MIB } });
+    const app = await start({ streams: { stallTimeoutMs: 1_500, maxUnsentBytes: SIZE + MIB } });
     const client = await app.client();
     const [one, other] = [await send(client, `make ${SIZE}`), await send(client, `make ${SIZE}`)];
     const socket = subscription(app, one.id);
