@@ -163,15 +163,6 @@ export class AgentAppFixture {
     return [await this.start(options), await this.start(options)];
   }
 
-  /** The id of the task that was begun last, for a sender that was not told it. */
-  async lastTaskId(): Promise<string> {
-    const [task] = await this.database.query<{ id: string }>(
-      'SELECT task_id AS id FROM a2a_tasks ORDER BY task_no DESC LIMIT 1',
-    );
-    if (!task) throw new Error('There is no task');
-    return task.id;
-  }
-
   /** How many rows there are of each kind that a message may leave. */
   countRows(): Promise<unknown> {
     return this.database.query(

@@ -22,6 +22,7 @@ import {
 } from './abandoned-turns.fixture.js';
 import type { AgentBehaviour } from './agent-app.fixture.js';
 import { aborted, completed, publishStatus, textOf, working } from './agent-events.js';
+import { lastTaskId } from '../helpers/task-log.js';
 
 const fixture = new RecoveryFixture();
 const { leases } = fixture;
@@ -124,7 +125,7 @@ describe('A hand-over', () => {
     const sender = begin(await a.client());
     await dispatched.promise;
     await a.close();
-    const id = await fixture.lastTaskId();
+    const id = await lastTaskId(fixture.database);
     await sender;
     expect(await leases.find(id)).toMatchObject({ holder: null, attempt: 0 });
     finish.resolve();

@@ -20,6 +20,7 @@ import {
 } from './abandoned-turns.fixture.js';
 import { TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
+import { lastTaskId } from '../helpers/task-log.js';
 
 const fixture = new RecoveryFixture();
 const { leases } = fixture;
@@ -92,7 +93,7 @@ describe.each(TRANSPORTS)('A replica that shuts down under a policy that runs tu
     const answer = send(await a.client({ transport }), 'hello').catch((error: Error) => error);
     await started.promise;
     await a.close();
-    const id = await fixture.lastTaskId();
+    const id = await lastTaskId(fixture.database);
     const atB = await b.client({ transport });
     const begun = await getTask(atB, id);
     expect([stateName(begun), historyOf(begun)]).toEqual(['SUBMITTED', ['hello']]);
