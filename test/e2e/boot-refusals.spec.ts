@@ -15,6 +15,7 @@ import {
   agentOf,
   type ClusterOptions,
   clusterOptions,
+  WITHOUT_LEASES,
 } from './agent-app.fixture.js';
 import { completed } from './agent-events.js';
 import { CountingLeaseStore } from './counting-lease.store.js';
@@ -190,7 +191,7 @@ test('without leases there is no sweeper, and ScheduleModule is not needed', asy
   const app = await fixture.start({
     execute: (context, bus) => completed(bus, context),
     schedule: false,
-    cluster: { leases: false, sweeper: undefined as never },
+    cluster: WITHOUT_LEASES,
   });
   expect(stateName(await send(await app.client(), 'hello'))).toBe('COMPLETED');
 });

@@ -1,29 +1,18 @@
 import { TaskState } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
-import { TaskCanceledError, type Turn } from 'nestjs-a2a-cluster';
+import { TaskCanceledError } from 'nestjs-a2a-cluster';
 import { cancel, errorName, errorOf, getTask, send, subscribe } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Barrier, Deferred, eventually, within } from '../../tools/harness/wait.js';
-import { AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';
-import { completed, inputRequired, publishStatus, taskOf, textOf, working } from './agent-events.js';
+import { AgentAppFixture, TRANSPORTS, WITHOUT_LEASES } from './agent-app.fixture.js';
+import { aborted, completed, inputRequired, publishStatus, taskOf, textOf, working } from './agent-events.js';
+import { readLog } from '../helpers/task-log.js';
 
 const fixture = new AgentAppFixture();
 
 /** States that the task's log has set, in order. */
-async function statesOf(taskId: string): Promise<string[]> {
-  const rows = await fixture.database.query<{ event: string }>(
-    'SELECT e.event FROM a2a_task_events e JOIN a2a_tasks t USING (task_no) WHERE t.task_id = $1 ORDER BY e.version',
-    [taskId],
-  );
-  return rows.flatMap(({ event }) => {
-    const { task, statusUpdate } = JSON.parse(event) as Record<string, { status?: { state: string } } | undefined>;
-    const state = (task ?? statusUpdate)?.status?.state;
-    return state ? [state.replace('TASK_STATE_', '')] : [];
-  });
-}
-
-const aborted = (turn: Turn): Promise<unknown> =>
-  new Promise((resolve) => turn.signal.addEventListener('abort', () => resolve(turn.signal.reason)));
+const statesOf = async (taskId: string): Promise<string[]> =>
+  (await readLog(fixture.database, taskId)).entries.flatMap(({ state }) => state ?? []);
 
 describe.each(TRANSPORTS)('CancelTask, over %s', (transport) => {
   test('O40 canceled at B while A runs: CANCELED, the signal aborted, the stream ended, COMPLETED never seen', async () => {
@@ -266,7 +255,7 @@ test('leases: false: a cancel elsewhere reaches the runner by its own follower, 
       reason.resolve(await aborted(context.turn));
       completed(bus, context, 'too late');
     },
-    cluster: { leases: false, sweeper: undefined as never },
+    cluster: WITHOUT_LEASES,
   });
   const sender = Recording.send(await a.client(), 'hello');
   const { id } = await sender.task();

@@ -11,15 +11,16 @@ import {
   AgentAppFixture,
   type AgentAppOptions,
   type AgentBehaviour,
+  ALL_TRANSPORTS,
+  cardWith,
   TRANSPORTS,
 } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
-import { patientAgent, targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';
+import { targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';
 import { messageBody, post } from './raw-requests.js';
+import { patientAgent } from './agents.js';
 
 const fixture = new AgentAppFixture();
-
-const ALL_TRANSPORTS = [...TRANSPORTS, 'GRPC'] as const;
 
 const agent: AgentBehaviour = {
   execute: (context, bus) => {
@@ -34,10 +35,7 @@ const both = (options: AgentAppOptions): AgentAppOptions =>
   withGrpc({ ...options, cluster: { legacyCompat: true, ...options.cluster } });
 
 const pushing: AgentAppOptions['cluster'] = {
-  agentCard: {
-    ...{ name: 'n', description: 'd', version: '1' },
-    capabilities: { streaming: true, pushNotifications: true, extensions: [] },
-  },
+  agentCard: cardWith({ pushNotifications: true }),
   push: { allow: ['127.0.0.0/8'], backoffMs: 20 },
 };
 
@@ -64,7 +62,7 @@ describe('Version 0.3', () => {
     const app = await fixture.start(both({ ...agent, cluster: { agentCard } }));
     const old = await legacyCardOf(app.url);
     expect(old).toMatchObject({
-      ...{ name: 'n', protocolVersion: '0.3', url: `${app.url}/a2a/jsonrpc`, preferredTransport: 'JSONRPC' },
+      ...{ name: 'test agent', protocolVersion: '0.3', url: `${app.url}/a2a/jsonrpc`, preferredTransport: 'JSONRPC' },
       additionalInterfaces: [
         { url: `${app.url}/a2a/rest`, transport: 'HTTP+JSON' },
         { url: targetOf(app), transport: 'GRPC' },
@@ -121,7 +119,7 @@ describe.each(ALL_TRANSPORTS)('A client of version 0.3, over %s', (transport) =>
   });
 
   test('a task that is sent at A is followed, seen and canceled at B', async () => {
-    const { options } = patientAgent();
+    const options = patientAgent();
     const [a, b] = await fixture.startTwo(both(options));
     const sender = Recording.send(await legacyClientFor(a.url, { transport }), 'hello');
     const { id } = await sender.task();
@@ -146,7 +144,7 @@ describe.each(ALL_TRANSPORTS)('A client of version 0.3, over %s', (transport) =>
   });
 
   test('that hangs up leaves no follower, and the turn alone', async () => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const { app, old } = await start(options);
     const followers = watchFollowers(app);
     const sender = Recording.send(old, 'hello');
@@ -192,7 +190,7 @@ describe.each(ALL_TRANSPORTS)('A client of version 0.3, over %s', (transport) =>
   const isLast = (body: object | undefined): boolean => /"state":"(TASK_STATE_)?completed"/i.test(JSON.stringify(body));
 
   test('is refused by a replica that shuts down, which still serves the rest', async () => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const { app, old } = await start({ ...options, cluster: { turns: { drainTimeoutMs: 20_000 } } });
     const sender = Recording.send(old, 'hello');
     const { id } = await sender.task();
@@ -233,7 +231,7 @@ describe('What version 0.3 is answered with', () => {
   });
 
   test('has errors in it: of a body that is none, of one that is too large, and of a shutdown', async () => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const app = await fixture.start(
       both({ ...options, cluster: { transports: { bodyLimitBytes: 1_000 }, turns: { drainTimeoutMs: 20_000 } } }),
     );

@@ -14,7 +14,7 @@ import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { Barrier, Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
-import { completed, inputRequired, textOf, working } from './agent-events.js';
+import { aborted, completed, inputRequired, textOf, working } from './agent-events.js';
 
 const fixture = new AgentAppFixture();
 
@@ -87,7 +87,7 @@ describe('currentTurn()', () => {
       execute: async (context, bus) => {
         if (textOf(context.userMessage) === 'ask') return inputRequired(bus, context);
         working(bus, context);
-        await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+        await aborted(context.turn);
       },
       cancelTask: (taskId) => void seen.push([taskId, currentTurn().taskId]),
     });
@@ -184,7 +184,7 @@ describe('The turn', () => {
     const app = await fixture.start({
       execute: async (context, bus) => {
         working(bus, context);
-        await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+        await aborted(context.turn);
         canceled.resolve(context.turn);
       },
     });
@@ -205,7 +205,7 @@ describe('The turn', () => {
       execute: async (context, bus) => {
         working(bus, context);
         await context.turn.flush();
-        await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+        await aborted(context.turn);
         completed(bus, context, 'too late');
         await expect(context.turn.flush()).rejects.toThrow(LeaseLostError);
         lost.resolve(context.turn);

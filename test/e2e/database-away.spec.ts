@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { ListTasksRequest, TaskState } from '@a2a-js/sdk';
+import { TaskState } from '@a2a-js/sdk';
 import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import type { Logger } from 'typeorm';
 import { errorOf, getTask, send, subscribe } from '../../tools/harness/client.js';
@@ -7,10 +7,11 @@ import { RawGrpcClient } from '../helpers/raw-grpc-client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { RefusingProxy } from '../helpers/refusing-proxy.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
-import { type AgentApp, AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
+import { type AgentApp, AgentAppFixture, type AgentAppOptions, cardWith, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, publishStatus, textOf, working } from './agent-events.js';
 import { targetOf, withGrpc } from './grpc.fixture.js';
 import { holdLock, releaseHolds } from '../integration/rows.fixture.js';
+import { listTasks } from '../helpers/list-tasks.js';
 
 const fixture = new AgentAppFixture();
 
@@ -52,10 +53,7 @@ function agent(heartbeatIntervalMs = 20_000): { over: Deferred; options: AgentAp
         completed(bus, context);
       },
       cluster: {
-        agentCard: {
-          ...{ name: 'n', description: 'd', version: '1' },
-          capabilities: { streaming: true, pushNotifications: true, extensions: [] },
-        },
+        agentCard: cardWith({ pushNotifications: true }),
         push: { allow: ['127.0.0.0/8'] },
         leases: { heartbeatIntervalMs, ttlMs: 4 * heartbeatIntervalMs },
       },
@@ -73,8 +71,7 @@ describe.each(TRANSPORTS)('A database that is away for a moment, over %s', (tran
     const config = { tenant: '', taskId: waiting.id, url: 'http://127.0.0.1:9/', token: '', authentication: undefined };
     const calls = [
       async () => stateName(await getTask(client, waiting.id)),
-      async () =>
-        (await client.listTasks(ListTasksRequest.fromJSON({ contextId: waiting.contextId, status: 0 }))).tasks.length,
+      async () => (await listTasks(client, { contextId: waiting.contextId })).tasks.length,
       async () => {
         for await (const { payload } of subscribe(client, running)) return payload?.$case;
       },

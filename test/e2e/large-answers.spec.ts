@@ -30,13 +30,9 @@ import {
 } from './agent-events.js';
 import { grpcRequest, targetOf, withGrpc } from './grpc.fixture.js';
 import { type Method } from '../helpers/raw-grpc-client.js';
+import { LISTING, listTasks } from '../helpers/list-tasks.js';
 
 const fixture = new AgentAppFixture();
-
-const LISTING = {
-  ...{ tenant: '', contextId: '', status: 0, pageSize: undefined, pageToken: '' },
-  ...{ statusTimestampAfter: undefined, historyLength: undefined },
-};
 
 const KB = 1024;
 const MIB = 1024 * KB;
@@ -137,7 +133,7 @@ describe.each(ALL_TRANSPORTS)('A large task over %s', (transport) => {
     expect(await getTask(client, made.id, 1)).toEqual({ ...task, history: task.history.slice(-1) });
     // A repetition of the message is answered with the task too.
     expect(await send(client, `make ${MIB}`, { messageId: `first over ${transport}` })).toEqual(task);
-    const listed = await client.listTasks({ ...LISTING, includeArtifacts: true });
+    const listed = await listTasks(client, { includeArtifacts: true });
     expect(listed.tasks[0]).toEqual(task);
 
     const subscriber = Recording.subscribe(client, made.id);

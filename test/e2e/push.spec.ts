@@ -3,9 +3,9 @@ import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
 import { errorName, send } from '../../tools/harness/client.js';
 import { Recording } from '../helpers/recording.js';
-import { PushReceiver } from '../helpers/push-receiver.js';
+import { configOf, PushReceiver } from '../helpers/push-receiver.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
-import { AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
+import { AgentAppFixture, type AgentAppOptions, cardWith, TRANSPORTS } from './agent-app.fixture.js';
 import {
   artifactOf,
   completed,
@@ -18,21 +18,14 @@ import {
 
 const fixture = new AgentAppFixture();
 
-const capabilities = { streaming: true, pushNotifications: true, extensions: [] };
-
 /** An app whose card offers push, to this machine too. */
 const offering = (options: AgentAppOptions, push = {}): AgentAppOptions => ({
   ...options,
   cluster: {
-    agentCard: { name: 'pushing agent', description: 'tells', version: '1', capabilities },
+    agentCard: cardWith({ pushNotifications: true }),
     push: { allow: ['127.0.0.0/8'], backoffMs: 20, ...push },
     ...options.cluster,
   },
-});
-
-const configOf = (url: string, more: Partial<TaskPushNotificationConfig> = {}): TaskPushNotificationConfig => ({
-  ...{ tenant: '', id: '', taskId: '', url, token: '', authentication: undefined },
-  ...more,
 });
 
 /** A message that brings a receiver with it. */

@@ -25,7 +25,7 @@ import {
   reExecuting,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { type AgentApp } from './agent-app.fixture.js';
+import { type AgentApp, cardWith } from './agent-app.fixture.js';
 import { completed } from './agent-events.js';
 import { callBody, post } from './raw-requests.js';
 
@@ -60,8 +60,7 @@ describe('The caller of a turn that is run again', () => {
     const extensions = ['https://example.com/one', 'https://example.com/two'].map((uri) => ({
       ...{ uri, description: '', required: false, params: undefined },
     }));
-    const capabilities = { extensions, streaming: true };
-    const agentCard = { name: 'n', description: 'd', version: '1', capabilities };
+    const agentCard = cardWith({ extensions });
     const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({}, { agentCard }) });
     const id = await beginAsAlice(a);
     expect(await stateOf(id)).toMatchObject({ tenant: 'acme', owner: 'alice' });

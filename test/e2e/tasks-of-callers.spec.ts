@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ListTasksRequest, ListTasksResponse } from '@a2a-js/sdk';
-import type { Client } from '@a2a-js/sdk/client';
+import type { ListTasksRequest } from '@a2a-js/sdk';
 import { UnauthenticatedUser } from '@a2a-js/sdk/server';
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import type { Request } from 'express';
@@ -8,6 +7,7 @@ import { cancel, errorName, errorOf, getTask, send, stream, subscribe } from '..
 import { stateName } from '../helpers/recording.js';
 import { AgentAppFixture, type AgentAppOptions, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
+import { listTasks } from '../helpers/list-tasks.js';
 
 const fixture = new AgentAppFixture();
 
@@ -63,12 +63,6 @@ const forms: [string, AgentAppOptions][] = [
 
 const rowOf = (taskId: string): Promise<unknown> =>
   fixture.database.query('SELECT state, version, owner FROM a2a_tasks WHERE task_id = $1', [taskId]);
-
-const listTasks = (client: Client, params: Partial<ListTasksRequest> = {}): Promise<ListTasksResponse> =>
-  client.listTasks({
-    ...{ tenant: '', contextId: '', status: 0, pageToken: '', pageSize: undefined, historyLength: undefined },
-    ...{ statusTimestampAfter: undefined, includeArtifacts: undefined, ...params },
-  });
 
 const tokenOf = (text: string): string => Buffer.from(text).toString('base64url');
 

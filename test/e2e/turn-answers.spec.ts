@@ -4,23 +4,9 @@ import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { completed, inputRequired, publishStatus, textOf, working } from './agent-events.js';
+import { heldAgent } from './agents.js';
 
 const fixture = new AgentAppFixture();
-
-/** Says WORKING, and ends when it is let. */
-function heldAgent(): Required<Pick<AgentBehaviour, 'execute'>> & { started: Deferred; release: Deferred } {
-  const [started, release] = [new Deferred(), new Deferred()];
-  return {
-    ...{ started, release },
-    execute: async (context, bus) => {
-      working(bus, context);
-      await context.turn.flush();
-      started.resolve();
-      await release.promise;
-      completed(bus, context, 'done');
-    },
-  };
-}
 
 /** Says AUTH_REQUIRED, and goes on when it is let. */
 function authAgent(release: Deferred): AgentBehaviour {
