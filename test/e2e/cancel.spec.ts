@@ -95,41 +95,6 @@ describe.each(TRANSPORTS)('CancelTask, over %s', (transport) => {
     expect(stateName(await cancel(client, running.id))).toBe('CANCELED');
   });
 
-  test.each(['completion first', 'cancel first'])(
-    'O41 cancel races completion, %s: one terminal event',
-    async (order) => {
-      const canceled = new Deferred();
-      const reached = new Deferred();
-      const [a, b] = await fixture.startTwo({
-        execute: async (context, bus) => {
-          working(bus, context);
-          await context.turn.flush();
-          reached.resolve();
-          if (order === 'cancel first') await aborted(context.turn);
-          completed(bus, context, 'done');
-          if (order === 'completion first') await context.turn.flush();
-          canceled.resolve();
-        },
-      });
-      const sender = Recording.send(await a.client({ transport }), 'hello');
-      const { id } = await sender.task();
-      await reached.promise;
-      if (order === 'completion first') await canceled.promise;
-      const atB = await b.client({ transport });
-      // A completion that the executor publishes although it was told to stop may still win: it is no lie.
-      const outcome = await cancel(atB, id).then(stateName, (error: Error) => error.name);
-      const end = stateName(await getTask(atB, id));
-      expect([outcome, end]).toEqual(
-        end === 'COMPLETED' ? ['TaskNotCancelableError', 'COMPLETED'] : ['CANCELED', 'CANCELED'],
-      );
-      if (order === 'completion first') expect(end).toBe('COMPLETED');
-      await sender.finished();
-      expect((await statesOf(id)).filter((state) => ['CANCELED', 'COMPLETED', 'FAILED'].includes(state))).toEqual([
-        end,
-      ]);
-    },
-  );
-
   test('O41 cancels and completions at the same moment, many times: always one end, told alike to all', async () => {
     const starts = new Map<string, Barrier>();
     const [a, b] = await fixture.startTwo({

@@ -1,12 +1,11 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { type Socket } from 'node:net';
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
 import type { ServiceError } from '@grpc/grpc-js';
 import { jest } from '@jest/globals';
 import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { UnsentBytes } from '../../libs/a2a-cluster/src/transports/flow/unsent-bytes.js';
-import { onCleanUp } from '../helpers/clean-up.js';
 import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
 import { legacyClientFor } from '../../tools/harness/legacy-client.js';
 import { Recording, stateName } from '../helpers/recording.js';
@@ -31,6 +30,7 @@ import {
 import { grpcRequest, targetOf, withGrpc } from './grpc.fixture.js';
 import { type Method } from '../helpers/raw-grpc-client.js';
 import { LISTING, listTasks } from '../helpers/list-tasks.js';
+import { SUBSCRIPTIONS, unreadHttp } from '../helpers/unread-http.js';
 
 const fixture = new AgentAppFixture();
 
@@ -105,20 +105,7 @@ function countReads(app: AgentApp, after: number): { count: number } {
   return reads;
 }
 
-/** A request over a socket of which nothing is read. */
-function unread(app: AgentApp, path: string, method = 'GET', body = ''): Socket {
-  const { hostname, port } = new URL(app.url);
-  const socket = connect(Number(port), hostname).on('error', () => undefined);
-  socket.once(
-    'close',
-    onCleanUp(() => void socket.destroy()),
-  );
-  const head = [`${method} ${path} HTTP/1.1`, 'Host: x', 'A2A-Version: 1.0', 'Content-Type: application/json'];
-  socket.write(`${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
-  return socket.pause();
-}
-
-const subscription = (app: AgentApp, id: string): Socket => unread(app, `/a2a/rest/tasks/${id}:subscribe`, 'POST');
+const subscription = (app: AgentApp, id: string): Socket => unreadHttp(app.url, SUBSCRIPTIONS['HTTP+JSON'](id));
 
 afterEach(() => jest.restoreAllMocks());
 
@@ -271,12 +258,11 @@ describe('Clients that do not read', () => {
   test('are cut off over HTTP after the stall time-out, whatever they have asked for', async () => {
     const app = await start();
     const { id } = await send(await app.client(), `make ${SIZE}`);
-    const subscribing = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id } });
     const sockets = [
       subscription(app, id),
-      unread(app, '/a2a/jsonrpc', 'POST', subscribing),
-      unread(app, `/a2a/rest/tasks/${id}`),
-      unread(app, '/a2a/rest/tasks?includeArtifacts=true'),
+      unreadHttp(app.url, SUBSCRIPTIONS.JSONRPC(id)),
+      unreadHttp(app.url, { path: `/a2a/rest/tasks/${id}` }),
+      unreadHttp(app.url, { path: '/a2a/rest/tasks?includeArtifacts=true' }),
     ];
     await readersAre(app, sockets.length);
     loseThePatience(app);

@@ -172,13 +172,6 @@ describe('O35 attempts', () => {
     await leases.gone();
   });
 
-  test('maxAttempts 1: nothing is run again', async () => {
-    const agent = agentByAttempt(hangsAfterWorking);
-    const { b, atA, id } = await fixture.abandoned(agent, { cluster: reExecuting({ maxAttempts: 1 }), text: 'once' });
-    expect(await sweep(b)).toMatchObject({ failed: 1, reExecuted: 0 });
-    expect(textOf((await getTask(atA, id)).status?.message)).toContain('It was run 1 times');
-  });
-
   test('an executor that cannot be made uses them up as well: its lease is not kept alive for ever', async () => {
     let made = 0;
     const agent = agentByAttempt(hangsAfterWorking);

@@ -105,13 +105,6 @@ describe('Backoff', () => {
     expect(stateName(await getTask(atA, id))).toBe('COMPLETED');
   });
 
-  test('0: it is run again by the very sweep that claims it', async () => {
-    const agent = agentWhoseReplicaDies();
-    const { b } = await fixture.abandoned(agent, { cluster: reExecuting({ backoffMs: 0 }) });
-    expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1 });
-    await leases.gone();
-  });
-
   test('what could not be restored is told at once, of the replica that is gone', async () => {
     const agent = agentWhoseReplicaDies();
     const { b, atA, id } = await fixture.abandoned(agent, {

@@ -22,15 +22,6 @@ describe('Two apps in one process, on one database', () => {
     await a.close();
     expect(stateName(await send(atB, 'more', { taskId }))).toBe('COMPLETED');
   });
-
-  test('a restarted app finds what was there', async () => {
-    const options = { execute: (context: TurnRequestContext, bus: ExecutionEventBus) => inputRequired(bus, context) };
-    const before = await fixture.start(options);
-    const { id } = await send(await before.client(), 'hello');
-    await before.close();
-    const after = await fixture.start(options);
-    expect(stateName(await getTask(await after.client(), id))).toBe('INPUT_REQUIRED');
-  });
 });
 
 describe('Two A2AClusterModules in one app', () => {
