@@ -48,7 +48,8 @@ export function bindingRequirements(served: Served): void {
           expect(error?.details).toContainEqual(
             expect.objectContaining({
               '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
-              ...{ reason, domain: 'a2a-protocol.org' },
+              reason,
+              domain: 'a2a-protocol.org',
             }),
           );
         }
@@ -98,9 +99,12 @@ export function bindingRequirements(served: Served): void {
       expect([response.status, response.headers.get('content-type')?.split(';')[0]]).toEqual([200, 'application/json']);
       const text = expect.stringMatching(/\S/) as string;
       expect(await response.json()).toMatchObject({
-        ...{ name: text, description: text, version: text },
+        name: text,
+        description: text,
+        version: text,
         capabilities: { streaming: true, pushNotifications: true },
-        ...{ defaultInputModes: [text], defaultOutputModes: [text, text] },
+        defaultInputModes: [text],
+        defaultOutputModes: [text, text],
         skills: [{ id: text, name: text, description: text, tags: [text] }],
       });
     });

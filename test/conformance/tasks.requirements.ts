@@ -121,7 +121,10 @@ export function taskRequirements(served: Served): void {
       error?.message,
     ]);
     const missing = (await answerAbout(unknown)).map(({ status, error }) => [
-      ...[status, error?.code, error?.reason, error?.message.replace(unknown, id)],
+      status,
+      error?.code,
+      error?.reason,
+      error?.message.replace(unknown, id),
     ]);
     expect(told).toEqual(missing);
     expect(told.map(([, , reason]) => reason)).toEqual(told.map(() => 'TASK_NOT_FOUND'));

@@ -180,8 +180,11 @@ export interface Run {
 }
 
 export const runOf = (context: TurnRequestContext): Run => ({
-  ...{ context, attempt: context.turn.attempt, key: context.turn.idempotencyKey('x') },
-  ...{ task: context.task && structuredClone(context.task), message: structuredClone(context.userMessage) },
+  context,
+  attempt: context.turn.attempt,
+  key: context.turn.idempotencyKey('x'),
+  task: context.task && structuredClone(context.task),
+  message: structuredClone(context.userMessage),
 });
 
 export type Step = (context: TurnRequestContext, bus: ExecutionEventBus) => Promise<void> | void;

@@ -215,7 +215,11 @@ export class AgentAppFixture {
     return TypeOrmModule.forRootAsync({
       name,
       useFactory: () => ({
-        ...{ type: 'postgres', url: this.database.url, entities: A2A_CLUSTER_ENTITIES, retryAttempts: 0, ...options },
+        type: 'postgres',
+        url: this.database.url,
+        entities: A2A_CLUSTER_ENTITIES,
+        retryAttempts: 0,
+        ...options,
       }),
       dataSourceFactory: (given) => {
         const initialized = new DataSource(given!).initialize();

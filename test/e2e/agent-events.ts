@@ -25,8 +25,14 @@ export const rawPart = (value: Buffer): Part => ({
 
 export function agentMessage({ taskId, contextId }: TaskRef, text: string, parts = [textPart(text)]): Message {
   return {
-    ...{ messageId: randomUUID(), taskId, contextId, role: Role.ROLE_AGENT, parts },
-    ...{ metadata: undefined, extensions: [], referenceTaskIds: [] },
+    messageId: randomUUID(),
+    taskId,
+    contextId,
+    role: Role.ROLE_AGENT,
+    parts,
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
   };
 }
 
@@ -36,8 +42,13 @@ export function artifactOf(artifactId: string, ...parts: Part[]): Artifact {
 
 export function taskOf(ref: TaskRef, state: TaskState, more: Partial<Task> = {}): Task {
   return {
-    ...{ id: ref.taskId, contextId: ref.contextId, status: { state, message: undefined, timestamp: undefined } },
-    ...{ artifacts: [], history: [], metadata: undefined, ...more },
+    id: ref.taskId,
+    contextId: ref.contextId,
+    status: { state, message: undefined, timestamp: undefined },
+    artifacts: [],
+    history: [],
+    metadata: undefined,
+    ...more,
   };
 }
 
@@ -50,7 +61,10 @@ export function publishStatus(bus: ExecutionEventBus, ref: TaskRef, state: TaskS
   const { taskId, contextId } = ref;
   bus.publish(
     AgentEvent.statusUpdate({
-      ...{ taskId, contextId, status: { state, message, timestamp: undefined }, metadata: undefined },
+      taskId,
+      contextId,
+      status: { state, message, timestamp: undefined },
+      metadata: undefined,
     }),
   );
 }

@@ -20,10 +20,18 @@ export const targetOf = (app: AgentApp): string =>
 
 /** SendMessageRequest as a raw gRPC client writes it; the text is also the message's id. */
 export const grpcRequest = (text: string): object => ({
-  ...{ tenant: '', configuration: undefined, metadata: undefined },
+  tenant: '',
+  configuration: undefined,
+  metadata: undefined,
   message: {
-    ...{ messageId: text, taskId: '', contextId: '', role: 1, parts: [textPart(text)] },
-    ...{ extensions: [], referenceTaskIds: [], metadata: undefined },
+    messageId: text,
+    taskId: '',
+    contextId: '',
+    role: 1,
+    parts: [textPart(text)],
+    extensions: [],
+    referenceTaskIds: [],
+    metadata: undefined,
   },
 });
 

@@ -14,7 +14,8 @@ describe('gRPC', () => {
     const app = await fixture.start(askingAgent);
     expect(app.nest.get(A2AGrpcServer, { strict: false })).toBeNull();
     expect((await cardOf(app)).supportedInterfaces.map(({ protocolBinding }) => protocolBinding)).toEqual([
-      ...['JSONRPC', 'HTTP+JSON'],
+      'JSONRPC',
+      'HTTP+JSON',
     ]);
   });
 });

@@ -72,7 +72,9 @@ describe.each(TRANSPORTS)('A replica that shuts down under a policy that runs tu
     await over.promise;
     const task = await getTask(atB, id);
     expect([stateName(task), historyOf(task), artifactsOf(task)]).toEqual([
-      ...['COMPLETED', ['hello', 'done'], { out: ['uno', 'dos'] }],
+      'COMPLETED',
+      ['hello', 'done'],
+      { out: ['uno', 'dos'] },
     ]);
     expect(runs.map(({ attempt }) => attempt)).toEqual([1, 1]);
     expect(runs[1]!.key).toBe(runs[0]!.key);

@@ -88,7 +88,8 @@ describe('Where the agent is served', () => {
       cluster: { transports, publicUrl: 'https://example.com/agents/' },
     });
     expect(urlsOf(await cardOf(proxied, '/card.json'))).toEqual([
-      ...['https://example.com/agents/rpc', 'https://example.com/agents/v1'],
+      'https://example.com/agents/rpc',
+      'https://example.com/agents/v1',
     ]);
     expect((await fetch(`${app.url}/.well-known/agent-card.json`)).status).toBe(404);
     expect((await post(app, 'JSONRPC', '{}')).status).toBe(404);

@@ -77,7 +77,11 @@ const METHODS: Record<string, (caller: Caller, id: string) => Promise<unknown>> 
 };
 
 const TABLES = [
-  ...['a2a_tasks', 'a2a_task_events', 'a2a_message_receipts', 'a2a_task_effects', 'a2a_push_configs'],
+  'a2a_tasks',
+  'a2a_task_events',
+  'a2a_message_receipts',
+  'a2a_task_effects',
+  'a2a_push_configs',
   'a2a_task_leases',
 ];
 
@@ -140,7 +144,10 @@ describe.each(ALL_TRANSPORTS)('O43 Isolation of callers, over %s', (transport) =
             const { name, message } = await errorOf(call(other, id));
             // What is there and what is not look the same.
             expect([who, method, name, message.replaceAll(id, 'no-such')]).toEqual([
-              ...[who, method, 'TaskNotFoundError', unknown.message],
+              who,
+              method,
+              'TaskNotFoundError',
+              unknown.message,
             ]);
           }
         });

@@ -180,7 +180,9 @@ describe.each(ALL_TRANSPORTS)('A large task over %s', (transport) => {
     const answer = (await (
       await app.client({ transport })
     ).sendMessage({
-      ...{ tenant: '', configuration: undefined, metadata: undefined },
+      tenant: '',
+      configuration: undefined,
+      metadata: undefined,
       message: { ...agentMessage({ taskId: '', contextId: '' }, 'hello'), role: 1 },
     })) as Message;
     expect(textOf(answer)).toBe(textOfSize(MIB));

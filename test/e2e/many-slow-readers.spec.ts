@@ -33,7 +33,10 @@ describe('Many readers that do not read', () => {
   beforeAll(async () => {
     cluster = await TestCluster.start(
       {
-        ...{ A2A_HEARTBEAT_MS: 20_000, A2A_TTL_MS: 60_000, A2A_GRPC_PORT: 0, A2A_STALL_MS: STALL_MS },
+        A2A_HEARTBEAT_MS: 20_000,
+        A2A_TTL_MS: 60_000,
+        A2A_GRPC_PORT: 0,
+        A2A_STALL_MS: STALL_MS,
         NODE_OPTIONS: `--max-old-space-size=${HEAP_MB} ${REPORTS_USAGE.NODE_OPTIONS}`,
       },
       ['A'],

@@ -149,7 +149,11 @@ describe('Push deliveries', () => {
     const seen = receiver.seen();
     expect(seen.slice(0, 4)).toEqual(Array(4).fill('task SUBMITTED'));
     expect(seen.slice(3)).toEqual([
-      ...['task SUBMITTED', 'status INPUT_REQUIRED', 'status WORKING', 'artifact a1', 'status COMPLETED'],
+      'task SUBMITTED',
+      'status INPUT_REQUIRED',
+      'status WORKING',
+      'artifact a1',
+      'status COMPLETED',
     ]);
     await eventually(async () => (await rows())[0]?.through);
     expect((await rows())[0]).toMatchObject({ attempts: 0, failed: null });

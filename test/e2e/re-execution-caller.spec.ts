@@ -58,7 +58,10 @@ describe('The caller of a turn that is run again', () => {
   test('is the same: user, tenant, version and extensions, and so the owner of what it reads', async () => {
     const agent = agentByAttempt(hangsAfterWorking, (context, bus) => completed(bus, context));
     const extensions = ['https://example.com/one', 'https://example.com/two'].map((uri) => ({
-      ...{ uri, description: '', required: false, params: undefined },
+      uri,
+      description: '',
+      required: false,
+      params: undefined,
     }));
     const agentCard = cardWith({ extensions });
     const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({}, { agentCard }) });
@@ -70,11 +73,15 @@ describe('The caller of a turn that is run again', () => {
     expect((await stateOf(id)).state).toBe('TASK_STATE_COMPLETED');
     const [first, second] = agent.runs.map(({ context: { context } }) => ({
       user: { name: context.user?.userName, authenticated: context.user?.isAuthenticated },
-      ...{ tenant: context.tenant, version: context.requestedVersion, extensions: context.requestedExtensions },
+      tenant: context.tenant,
+      version: context.requestedVersion,
+      extensions: context.requestedExtensions,
     }));
     expect(second).toEqual(first);
     expect(second).toEqual({
-      ...{ user: { name: 'alice', authenticated: true }, tenant: 'acme', version: '1.0' },
+      user: { name: 'alice', authenticated: true },
+      tenant: 'acme',
+      version: '1.0',
       extensions: ['https://example.com/one', 'https://example.com/two'],
     });
   });

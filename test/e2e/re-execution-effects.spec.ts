@@ -101,7 +101,10 @@ describe('O39 an effect of a turn that is run again', () => {
     );
     expect(task.status?.message?.metadata?.[EFFECTS_METADATA_KEY]).toEqual([
       {
-        ...{ key: 'charge', replay: 'never', attempt: 1, dispatchedAt: expect.stringMatching(/Z$/) as string },
+        key: 'charge',
+        replay: 'never',
+        attempt: 1,
+        dispatchedAt: expect.stringMatching(/Z$/) as string,
         idempotencyKey: outside.calls[0]!.idempotencyKey,
       },
     ]);
@@ -166,7 +169,9 @@ describe('Two apps with stores in memory', () => {
       expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1 });
       const task = await ended(await b.client(), id);
       expect([stateName(task), historyOf(task), artifactsOf(task)]).toEqual([
-        ...['COMPLETED', ['work', '[1,null]'], { out: ['uno'] }],
+        'COMPLETED',
+        ['work', '[1,null]'],
+        { out: ['uno'] },
       ]);
       const [done, first, second] = calls;
       expect([done, calls.length]).toEqual(['done', 3]);

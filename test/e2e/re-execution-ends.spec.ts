@@ -166,7 +166,9 @@ describe('O35 attempts', () => {
     expect(textOf(task.status?.message)).toContain('It was run 3 times, and is not run again (sweeper.maxAttempts).');
     expect(textOf(task.status?.message)).toContain(DEAD);
     expect(task.status?.message?.metadata?.[RECOVERY_METADATA_KEY]).toEqual({
-      ...{ lastHolder: DEAD, attempts: 3, lastHeartbeat: expect.stringMatching(/^\d{4}-.*Z$/) as string },
+      lastHolder: DEAD,
+      attempts: 3,
+      lastHeartbeat: expect.stringMatching(/^\d{4}-.*Z$/) as string,
     });
     expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
     await leases.gone();
@@ -180,7 +182,8 @@ describe('O35 attempts', () => {
       cancelTask = () => Promise.resolve();
     };
     const factory = {
-      ...{ provide: 'AGENT', scope: Scope.REQUEST },
+      provide: 'AGENT',
+      scope: Scope.REQUEST,
       useFactory: () => {
         made += 1;
         if (made > 1) throw new Error('no more agents');

@@ -119,7 +119,9 @@ describe.each(TRANSPORTS)('O36 a turn that is run again, over %s', (transport) =
     const message = { ...userMessage('this', { taskId: id, contextId }), referenceTaskIds: [other.id] };
     message.metadata = { note: 1 };
     const configuration = {
-      ...{ acceptedOutputModes: ['text/plain'], taskPushNotificationConfig: undefined, returnImmediately: true },
+      acceptedOutputModes: ['text/plain'],
+      taskPushNotificationConfig: undefined,
+      returnImmediately: true,
     };
     await atA.sendMessage({ tenant: '', message, configuration, metadata: { request: 2 } });
     await subscriber.waitFor((response) => updatesIn([response])[0] === 'new + dead');
@@ -130,8 +132,14 @@ describe.each(TRANSPORTS)('O36 a turn that is run again, over %s', (transport) =
     expect(await sweep(a)).toMatchObject({ claimed: 1, reExecuted: 1 });
     const responses = await subscriber.finished();
     expect(updatesIn(responses)).toEqual([
-      ...['doc + dead', 'doc + too', 'new + dead', 'doc = title,second', 'doc + again'],
-      ...['doc = title,third', 'doc + end', 'new = alive'],
+      'doc + dead',
+      'doc + too',
+      'new + dead',
+      'doc = title,second',
+      'doc + again',
+      'doc = title,third',
+      'doc + end',
+      'new = alive',
     ]);
     const task = await getTask(atB, id);
     expect(artifactsOf(task)).toEqual({ doc: ['title', 'third', 'end'], new: ['alive'] });

@@ -57,8 +57,12 @@ describe('A policy that is a function', () => {
     expect(await sweep(b)).toMatchObject({ claimed: 1, failed: 1 });
     const [turn] = asked;
     expect(turn).toEqual({
-      ...{ task: expect.objectContaining({ id }) as Task, agentId: 'biller', attempts: 1, maxAttempts: 5 },
-      ...{ lastHolder: DEAD, lastHeartbeat: expect.any(Date) as Date },
+      task: expect.objectContaining({ id }) as Task,
+      agentId: 'biller',
+      attempts: 1,
+      maxAttempts: 5,
+      lastHolder: DEAD,
+      lastHeartbeat: expect.any(Date) as Date,
       unresolvedEffects: [
         { key: 'charge', replay: 'never', attempt: 1, dispatchedAt: expect.any(Date) as Date, idempotencyKey: key },
       ],
@@ -187,7 +191,8 @@ describe('A policy that is a function', () => {
     expect(await sweep(b)).toMatchObject({ claimed: 2, dropped: 1, canceled: 1 });
     expect(asked).toEqual([]);
     expect([stateName(await getTask(atA, waiting.id)), stateName(await getTask(atA, canceled.id))]).toEqual([
-      ...['AUTH_REQUIRED', 'CANCELED'],
+      'AUTH_REQUIRED',
+      'CANCELED',
     ]);
   });
 });

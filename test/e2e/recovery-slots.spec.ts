@@ -93,7 +93,8 @@ describe('Slots', () => {
     });
     let broken = false;
     const factory = {
-      ...{ provide: 'AGENT', scope: Scope.REQUEST },
+      provide: 'AGENT',
+      scope: Scope.REQUEST,
       useFactory: () => {
         if (!broken) return { execute: agent.execute, cancelTask: () => Promise.resolve() };
         broken = false;
@@ -160,21 +161,23 @@ describe('Slots', () => {
       const policy: RecoveryPolicy = kind === 'a policy by name' ? 're-execute' : () => ({ decision: 're-execute' });
       const { atA, b, agent, over } = await occupied({ policy });
       const [canceled, cancelTurn, usedUp, other] = [
-        ...[await begin(atA, 'flagged'), await begin(atA, 'cancel turn')],
-        ...[await begin(atA, 'used up'), await begin(atA, 'other')],
+        await begin(atA, 'flagged'),
+        await begin(atA, 'cancel turn'),
+        await begin(atA, 'used up'),
+        await begin(atA, 'other'),
       ];
-      await leases.abandon(canceled!.id, cancelTurn!.id, usedUp!.id, other!.id);
-      await leases.flagCancel(canceled!.id);
-      await leases.set(cancelTurn!.id, "kind = 'cancel'");
-      await leases.set(usedUp!.id, 'attempt = 3');
+      await leases.abandon(canceled.id, cancelTurn.id, usedUp.id, other.id);
+      await leases.flagCancel(canceled.id);
+      await leases.set(cancelTurn.id, "kind = 'cancel'");
+      await leases.set(usedUp.id, 'attempt = 3');
       expect(await sweep(b)).toMatchObject({ claimed: 3, canceled: 2, failed: 1, reExecuted: 0 });
-      expect(await leases.find(other!.id)).toMatchObject({ attempt: 1, holder: DEAD });
-      expect(statusText(await getTask(atA, usedUp!.id))).toContain('It was run 3 times');
+      expect(await leases.find(other.id)).toMatchObject({ attempt: 1, holder: DEAD });
+      expect(statusText(await getTask(atA, usedUp.id))).toContain('It was run 3 times');
       expect(agent.attempts).toHaveLength(6);
       over.resolve();
       await eventually(async () => {
         await sweep(b);
-        return stateName(await getTask(atA, other!.id)) === 'COMPLETED';
+        return stateName(await getTask(atA, other.id)) === 'COMPLETED';
       });
     },
   );

@@ -44,7 +44,10 @@ describe('Two A2AClusterModules in one app', () => {
       modules: (given) =>
         ['one', 'two'].map((name) =>
           A2AClusterModule.forRoot({
-            ...{ ...given, ...paths(name), agentId: name, agentCard: { ...given.agentCard, name } },
+            ...given,
+            ...paths(name),
+            agentId: name,
+            agentCard: { ...given.agentCard, name },
             executor: agentOf({ execute: (context, bus) => inputRequired(bus, context, `I am ${name}`) }),
           }),
         ),
@@ -82,7 +85,11 @@ describe('Two A2AClusterModules in one app', () => {
       modules: (given) =>
         ['one', 'two'].map((name) =>
           A2AClusterModule.forRoot({
-            ...{ ...given, ...paths(name), agentId: name, executor: Agent, imports: [nameModule(name)] },
+            ...given,
+            ...paths(name),
+            agentId: name,
+            executor: Agent,
+            imports: [nameModule(name)],
           }),
         ),
     });
@@ -96,7 +103,9 @@ describe('Two A2AClusterModules in one app', () => {
       modules: (given) =>
         ['one', 'two'].map((name) =>
           A2AClusterModule.forRoot({
-            ...{ ...given, ...paths(name), agentId: name },
+            ...given,
+            ...paths(name),
+            agentId: name,
             executor: agentOf({
               execute: async (context, bus) => {
                 working(bus, context);

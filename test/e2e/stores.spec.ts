@@ -50,7 +50,9 @@ describe('An app with stores in memory', () => {
       { module: Root, imports: [ScheduleModule.forRoot(), cluster] },
       new ExpressAdapter(),
       {
-        ...{ abortOnError: false, forceCloseConnections: true, logger: false },
+        abortOnError: false,
+        forceCloseConnections: true,
+        logger: false,
       },
     );
     apps.push(app);

@@ -32,7 +32,9 @@ describe.each(TRANSPORTS)('What a sender is answered, over %s', (transport) => {
     expect(stateName(await send(client, 'hello'))).toBe('INPUT_REQUIRED');
     const recording = Recording.send(client, 'hello');
     expect((await recording.finished()).map(summaryOf)).toEqual([
-      ...['task SUBMITTED', 'status WORKING', 'status INPUT_REQUIRED'],
+      'task SUBMITTED',
+      'status WORKING',
+      'status INPUT_REQUIRED',
     ]);
   });
 
@@ -57,7 +59,10 @@ describe.each(TRANSPORTS)('What a sender is answered, over %s', (transport) => {
     await subscriber.task();
     release.resolve();
     expect((await sender.finished()).map(summaryOf)).toEqual([
-      ...['task SUBMITTED', 'status WORKING', 'status AUTH_REQUIRED', 'status COMPLETED'],
+      'task SUBMITTED',
+      'status WORKING',
+      'status AUTH_REQUIRED',
+      'status COMPLETED',
     ]);
     expect((await subscriber.finished()).map(summaryOf)).toEqual(['task AUTH_REQUIRED', 'status COMPLETED']);
   });
@@ -106,7 +111,9 @@ describe.each(TRANSPORTS)('What a sender is answered, over %s', (transport) => {
     await sender.waitFor((response) => summaryOf(response) === 'status AUTH_REQUIRED');
     expect(stateName(await send(client, 'logged in', { taskId }))).toBe('COMPLETED');
     expect((await sender.finished()).map(summaryOf)).toEqual([
-      ...['task SUBMITTED', 'status AUTH_REQUIRED', 'status COMPLETED'],
+      'task SUBMITTED',
+      'status AUTH_REQUIRED',
+      'status COMPLETED',
     ]);
   });
 
@@ -203,7 +210,9 @@ describe.each(TRANSPORTS)('What a sender is answered, over %s', (transport) => {
     expect(stateName(await send(atB, 'this', { taskId }))).toBe('COMPLETED');
     for (const recording of recordings) {
       expect((await recording.finished()).map(summaryOf)).toEqual([
-        ...['task INPUT_REQUIRED', 'status WORKING', 'status COMPLETED'],
+        'task INPUT_REQUIRED',
+        'status WORKING',
+        'status COMPLETED',
       ]);
     }
   });

@@ -154,7 +154,10 @@ function entryOf({ version, event: text, at }: Row): LogEntry {
     ...(artifactUpdate && { artifactUpdate }),
   };
   return {
-    ...{ version, kind, at: new Date(at), event },
+    version,
+    kind,
+    at: new Date(at),
+    event,
     state: status?.state?.replace('TASK_STATE_', ''),
     n: metadata?.n,
     text: message?.parts?.map((part) => part.text ?? '').join('\n'),
