@@ -83,6 +83,31 @@ export class RecoveryFixture extends AgentAppFixture {
     await this.leases.abandon(id);
     return task;
   }
+
+  /** Such turns, one of each text. */
+  async abandonedEach(
+    agent: AgentBehaviour,
+    texts: readonly string[],
+    cluster: ClusterOptions = reExecuting(),
+  ): Promise<{ b: AgentApp; atA: Client; ids: string[] }> {
+    const [a, b] = await this.startTwo({ ...agent, cluster });
+    const atA = await a.client();
+    const ids: string[] = [];
+    for (const text of texts) ids.push((await begin(atA, text)).id);
+    await this.leases.abandon(...ids);
+    return { b, atA, ids };
+  }
+
+  /** A turn that A was running when it shut down, and that is B's to go on with. */
+  async handedOver(
+    agent: AgentBehaviour,
+    cluster: ClusterOptions = draining(),
+  ): Promise<{ b: AgentApp; atB: Client; id: string }> {
+    const [a, b] = await this.startTwo({ ...agent, cluster });
+    const { id } = await begin(await a.client());
+    await a.close();
+    return { b, atB: await b.client(), id };
+  }
 }
 
 /** The leases in the database, as a test sees and changes them. */

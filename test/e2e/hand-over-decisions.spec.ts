@@ -59,10 +59,8 @@ describe('A hand-over', () => {
 
   test('is none under policy fail: FAILED, as before', async () => {
     const agent = agentByAttempt(hangsAfterWorking);
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: draining({ policy: 'fail' }) });
-    const { id } = await begin(await a.client());
-    await a.close();
-    const task = await getTask(await b.client(), id);
+    const { atB, id } = await fixture.handedOver(agent, draining({ policy: 'fail' }));
+    const task = await getTask(atB, id);
     expect([stateName(task), statusText(task)]).toEqual(['FAILED', expect.stringContaining('shutting down')]);
     expect(await holders()).toEqual([]);
   });
@@ -80,11 +78,9 @@ describe('A hand-over', () => {
       if (agent.runs.length === 1) return hangsAfterWorking(context, bus);
       completed(bus, context);
     });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: draining({ policy }) });
-    const { id } = await begin(await a.client());
-    await a.close();
+    const { b, atB, id } = await fixture.handedOver(agent, draining({ policy }));
     await sweep(b);
-    const task = await ended(await b.client(), id);
+    const task = await ended(atB, id);
     expect(stateName(task)).toBe(state);
     expect(asked).toMatchObject([{ attempts: 0, lastHolder: null }]);
     if (state === 'FAILED') expect(statusText(task)).toContain('handed over');
@@ -208,8 +204,7 @@ describe('A hand-over', () => {
 test('I3 what a handed-over executor says before anybody has claimed its turn is refused all the same', async () => {
   const [resume, refused] = [new Deferred(), new Deferred<unknown>()];
   let resumed = false;
-  const [a, b] = await fixture.startTwo({
-    cluster: draining(),
+  const { b, atB, id } = await fixture.handedOver({
     execute: async (context, bus) => {
       if (resumed) return completed(bus, context, 'in time');
       working(bus, context);
@@ -220,13 +215,11 @@ test('I3 what a handed-over executor says before anybody has claimed its turn is
         .catch((error: unknown) => refused.resolve(error));
     },
   });
-  const { id } = await begin(await a.client());
-  await a.close();
   resume.resolve();
   await within(refused.promise, 5_000, 'the transaction is refused');
   expect(await refused.promise).toBeInstanceOf(ReplicaShutdownError);
   expect(await fixture.database.query("SELECT to_regclass('stale') AS name")).toEqual([{ name: null }]);
   resumed = true;
   await sweep(b);
-  expect(stateName(await ended(await b.client(), id))).toBe('COMPLETED');
+  expect(stateName(await ended(atB, id))).toBe('COMPLETED');
 });

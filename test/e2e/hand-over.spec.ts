@@ -140,10 +140,7 @@ describe('A hand-over', () => {
 
   test('O35 a turn that was handed over and whose next replica dies is in its second attempt', async () => {
     const agent = agentByAttempt(hangsAfterWorking, (context, bus) => completed(bus, context));
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: draining({ backoffMs: 0 }) });
-    const atB = await b.client();
-    const { id } = await begin(await a.client());
-    await a.close();
+    const { b, atB, id } = await fixture.handedOver(agent, draining({ backoffMs: 0 }));
     await sweep(b);
     await eventually(() => agent.runs.length === 2);
     await leases.abandon(id);
@@ -178,10 +175,7 @@ describe('A hand-over', () => {
       completed(bus, context);
     });
     const over = new Deferred();
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: draining() });
-    const { id } = await begin(await a.client());
-    await a.close();
-    const atB = await b.client();
+    const { atB, id } = await fixture.handedOver(agent);
     await expect(send(atB, 'more', { taskId: id })).rejects.toThrow(/being worked on/);
     await eventually(() => agent.runs.length === 2);
     over.resolve();

@@ -16,7 +16,6 @@ import { type ContextCodec, defaultContextCodec, type TurnExecutor, TurnRequestC
 import type { Observable } from 'rxjs';
 import { stateName } from '../helpers/recording.js';
 import {
-  begin,
   DEAD,
   agentByAttempt,
   ended,
@@ -188,11 +187,9 @@ describe("The executor's enhancers", () => {
   }
 
   test('guards are not asked again, interceptors run again, and a request-scoped executor is made anew', async () => {
-    const [a, b] = await fixture.startTwo({ cluster: reExecuting({}, { executor: EnhancedAgent }) });
-    const { id } = await begin(await a.client(), 'hello');
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned({}, { cluster: reExecuting({}, { executor: EnhancedAgent }) });
     await sweep(b);
-    expect(stateName(await ended(await a.client(), id))).toBe('COMPLETED');
+    expect(stateName(await ended(atB, id))).toBe('COMPLETED');
     expect(log).toEqual(['guard of execute', 'interceptor in attempt 1', 'interceptor in attempt 2']);
     expect(made[1]!.executor).not.toBe(made[0]!.executor);
     expect(made[1]!.request).toBeInstanceOf(TurnRequestContext);

@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { Module, Scope } from '@nestjs/common';
-import { RECOVERY_METADATA_KEY, StoreUnavailableError, type TurnExecutor } from 'nestjs-a2a-cluster';
+import { RECOVERY_METADATA_KEY, StoreUnavailableError } from 'nestjs-a2a-cluster';
 import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
@@ -19,7 +19,7 @@ import {
   reExecuting,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { type AgentApp } from './agent-app.fixture.js';
+import { type AgentApp, agentOf } from './agent-app.fixture.js';
 import {
   agentMessage,
   artifactOf,
@@ -176,11 +176,7 @@ describe('O35 attempts', () => {
 
   test('an executor that cannot be made uses them up as well: its lease is not kept alive for ever', async () => {
     let made = 0;
-    const agent = agentByAttempt(hangsAfterWorking);
-    const Agent = class implements TurnExecutor {
-      execute = agent.execute as TurnExecutor['execute'];
-      cancelTask = () => Promise.resolve();
-    };
+    const Agent = agentOf(agentByAttempt(hangsAfterWorking));
     const factory = {
       provide: 'AGENT',
       scope: Scope.REQUEST,
@@ -192,12 +188,10 @@ describe('O35 attempts', () => {
     };
     @Module({ providers: [factory], exports: ['AGENT'] })
     class AgentModule {}
-    const [a, b] = await fixture.startTwo({
-      cluster: reExecuting({ maxAttempts: 2 }, { executor: 'AGENT', imports: [AgentModule] }),
-    });
-    const atA = await a.client();
-    const { id } = await begin(atA, 'hello');
-    await leases.abandon(id);
+    const { b, atA, id } = await fixture.abandoned(
+      {},
+      { cluster: reExecuting({ maxAttempts: 2 }, { executor: 'AGENT', imports: [AgentModule] }) },
+    );
     expect(await sweep(b)).toMatchObject({ claimed: 1 });
     await eventually(() => made === 2 && fixture.logger.errors.length > 0);
     expect(fixture.logger.errors[0]).toMatch(/could not be run again: .*no more agents/s);

@@ -46,13 +46,8 @@ describe('Backoff', () => {
 
   test('varies between a half and the whole, and is never longer than a minute', async () => {
     const agent = agentWhoseReplicaDies();
-    const [a, b] = await fixture.startTwo({
-      ...agent,
-      cluster: reExecuting({ backoffMs: 50_000, maxConcurrentRecoveries: 3, maxAttempts: 30 }),
-    });
-    const atA = await a.client();
-    const ids = (await Promise.all(Array.from({ length: 12 }, () => begin(atA)))).map(({ id }) => id);
-    await leases.abandon(...ids);
+    const cluster = reExecuting({ backoffMs: 50_000, maxConcurrentRecoveries: 3, maxAttempts: 30 });
+    const { b, ids } = await fixture.abandonedEach(agent, Array<string>(12).fill('work'), cluster);
     expect(await sweep(b)).toMatchObject({ claimed: 12, postponed: 12 });
     const waits = await Promise.all(ids.map(due));
     for (const wait of waits) expect(wait > 20_000 && wait <= 50_000).toBe(true);
@@ -78,10 +73,7 @@ describe('Backoff', () => {
   test('the next sweep comes when one is due, and not only at the interval: for each of several', async () => {
     const agent = agentWhoseReplicaDies();
     const cluster = reExecuting({ backoffMs: 400, intervalMs: 3_600_000 });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster });
-    const atA = await a.client();
-    const ids = [await begin(atA, '1'), await begin(atA, '2'), await begin(atA, '3')].map(({ id }) => id);
-    await leases.abandon(...ids);
+    const { b } = await fixture.abandonedEach(agent, ['1', '2', '3'], cluster);
     const trigger = b.nest.get<unknown, { tick(): Promise<void> }>(SweepTrigger, { strict: false });
     const { random } = Math;
     const given = [0.99, 0.5, 0];
@@ -92,7 +84,7 @@ describe('Backoff', () => {
       Math.random = random;
     }
     expect(b.nest.get(AbandonedTaskSweeper, { strict: false }).nextDueAt).toBeLessThan(Infinity);
-    await eventually(async () => (await Promise.all(ids.map((id) => leases.find(id)))).every((lease) => !lease));
+    await leases.gone();
     expect(agent.attempts.slice(3).sort()).toEqual(['1 2', '2 2', '3 2']);
     expect(b.nest.get(AbandonedTaskSweeper, { strict: false }).nextDueAt).toBe(Infinity);
   });

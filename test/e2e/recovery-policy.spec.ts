@@ -20,7 +20,7 @@ import {
   statusText,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { type ClusterOptions } from './agent-app.fixture.js';
+import { type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
 import { publishStatus, textOf, working } from './agent-events.js';
 
 const fixture = new RecoveryFixture();
@@ -39,7 +39,7 @@ describe('A policy that is a function', () => {
 
   test('is asked with all that is known: task, agent, attempts, last holder and heartbeat, unresolved effects', async () => {
     let key = '';
-    const [a, b] = await fixture.startTwo({
+    const agent: AgentBehaviour = {
       execute: async (context, bus) => {
         working(bus, context);
         await context.turn.effect('done', { replay: 'never' }, () => 1);
@@ -48,12 +48,11 @@ describe('A policy that is a function', () => {
           await hang();
         });
       },
+    };
+    const { b, atA, id } = await fixture.abandoned(agent, {
       cluster: reExecuting({ policy: deciding(() => ({ decision: 'fail' })), maxAttempts: 5 }, { agentId: 'biller' }),
+      once: () => eventually(() => key !== ''),
     });
-    const atA = await a.client();
-    const { id } = await begin(atA);
-    await eventually(() => key !== '');
-    await leases.abandon(id);
     expect(await sweep(b)).toMatchObject({ claimed: 1, failed: 1 });
     const [turn] = asked;
     expect(turn).toEqual({

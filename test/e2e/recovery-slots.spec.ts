@@ -33,11 +33,7 @@ describe('Slots', () => {
       completed(bus, context);
     });
     const cluster = reExecuting({ maxConcurrentRecoveries: 2, batchSize: 3 });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster });
-    const atA = await a.client();
-    const ids: string[] = [];
-    for (const text of ['1', '2', '3', '4', '5']) ids.push((await begin(atA, text)).id);
-    await leases.abandon(...ids);
+    const { b, atA, ids } = await fixture.abandonedEach(agent, ['1', '2', '3', '4', '5'], cluster);
     const before = await Promise.all(ids.map((id) => leases.find(id)));
     expect(await sweep(b)).toMatchObject({ claimed: 2, reExecuted: 2, left: 0 });
     expect(await sweep(b)).toMatchObject({ claimed: 0 });
@@ -58,11 +54,7 @@ describe('Slots', () => {
   test('that get free are filled at once, and not only at the next interval', async () => {
     const agent = agentWhoseReplicaDies();
     const cluster = reExecuting({ maxConcurrentRecoveries: 2, batchSize: 3, intervalMs: 3_600_000 });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster });
-    const atA = await a.client();
-    const ids: string[] = [];
-    for (const text of ['1', '2', '3', '4', '5', '6', '7']) ids.push((await begin(atA, text)).id);
-    await leases.abandon(...ids);
+    const { b } = await fixture.abandonedEach(agent, ['1', '2', '3', '4', '5', '6', '7'], cluster);
     await sweep(b);
     await leases.gone();
     expect(agent.attempts.slice(7).sort()).toEqual(['1 2', '2 2', '3 2', '4 2', '5 2', '6 2', '7 2']);
