@@ -1,31 +1,19 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from '@a2a-js/sdk/client';
-import { LeaseLostError } from 'nestjs-a2a-cluster';
 import { LedgerModule } from '../../tools/scripted-agent/ledger/ledger.module.js';
 import { ScriptedAgent } from '../../tools/scripted-agent/scripted-agent.executor.js';
 import { send } from '../../tools/harness/client.js';
 import { TcpProxy } from '../../tools/harness/tcp-proxy.js';
-import { Deferred, eventually, within } from '../../tools/harness/wait.js';
+import { eventually } from '../../tools/harness/wait.js';
 import { onCleanUp } from '../helpers/clean-up.js';
 import { backendsOf, LOAD_MS, SLOW_MS } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { backends, LISTENING, SENT, terminateBackends } from '../helpers/sessions.js';
-import { expectEnded, expectFollowed, readLog, recoveryOf } from '../helpers/task-log.js';
-import { type AgentApp, AgentAppFixture, type AgentAppOptions, type ClusterOptions } from './agent-app.fixture.js';
-import { aborted, artifactOf, completed, publishArtifact, textOf, textPart, working } from './agent-events.js';
+import { expectEnded, expectFollowed, readLog } from '../helpers/task-log.js';
+import { type AgentApp, AgentAppFixture } from './agent-app.fixture.js';
 
 const fixture = new AgentAppFixture({ for: 'file' });
 
-/** Longer than elsewhere: the tenth of it that a replica keeps as a margin is compared with a clock outside of it. */
-const TTL_MS = 4_000;
-const SWEEP_MS = 500;
 const POLL_MS = 250;
-
-const TIMES: ClusterOptions = {
-  leases: { heartbeatIntervalMs: 500, ttlMs: TTL_MS },
-  sweeper: { intervalMs: SWEEP_MS },
-  streams: { pollIntervalMs: POLL_MS },
-};
 
 /** A reaches the database through a proxy that plays the network; B reaches it directly. */
 describe('Replicas and their network', () => {
@@ -35,11 +23,15 @@ describe('Replicas and their network', () => {
   let b: Client;
 
   /** A replica whose connections bear its name. */
-  async function start(name: string, url: string, options: AgentAppOptions = {}): Promise<AgentApp> {
-    const scripted = { executor: ScriptedAgent, imports: [LedgerModule.forRoot(fixture.database.url)] };
+  async function start(name: string, url: string): Promise<AgentApp> {
     const app = await fixture.start({
-      ...options,
-      cluster: { ...TIMES, ...(options.execute ? {} : scripted), ...options.cluster },
+      cluster: {
+        executor: ScriptedAgent,
+        imports: [LedgerModule.forRoot(fixture.database.url)],
+        leases: { heartbeatIntervalMs: 500, ttlMs: 4_000 },
+        sweeper: { intervalMs: 500 },
+        streams: { pollIntervalMs: POLL_MS },
+      },
       dataSource: { url, applicationName: backendsOf(name) },
     });
     apps.push(app);
@@ -130,93 +122,8 @@ describe('Replicas and their network', () => {
     expectEnded(await log(id), 'COMPLETED');
   });
 
-  it('O33 cut off beyond the TTL, then back: aborted before anyone may claim, late events dropped, FAILED stands', async () => {
-    const [told, late] = [new Deferred<unknown>(), new Deferred<unknown>()];
-    // It says nothing, so that no commit is there to notice: only the deadline of its lease is.
-    const cutOff = await start('cut off', proxy.url, {
-      execute: async (context, bus) => {
-        working(bus, context);
-        if (textOf(context.userMessage) === 'work') {
-          await context.turn.flush();
-          told.resolve(await aborted(context.turn));
-        }
-        completed(bus, context);
-        await context.turn.flush().catch((error: unknown) => late.resolve(error));
-      },
-    });
-    const client = await cutOff.client();
-    const sender = Recording.send(client, 'work');
-    const { id } = await sender.task();
-    const watcher = Recording.subscribe(b, id);
-    await watcher.task();
-    await eventually(async () => (await log(id)).version === 2);
-
-    await proxy.partition();
-    expect(await within(told.promise, TTL_MS + LOAD_MS, 'the executor is told')).toBeInstanceOf(LeaseLostError);
-    expect(await msLeft(id)).toBeGreaterThan(0);
-
-    await watcher.finished(TTL_MS + SWEEP_MS + LOAD_MS);
-    const stored = await log(id);
-    expectEnded(stored, 'FAILED');
-    expect(recoveryOf(stored).attempts).toBe(1);
-    expect(await late.promise).toBeInstanceOf(LeaseLostError);
-    await proxy.heal();
-
-    for (const recording of [sender, watcher]) expectFollowed(await recording.finished(), stored);
-    expect(stateName(await send(client, 'back again'))).toBe('COMPLETED');
-    expect(await log(id)).toEqual(stored);
-  });
-
-  it('C20 a network that is silent for three quarters of the TTL: the turn goes on, and nobody claims it', async () => {
-    // The default ratio. At 0.6 TTL the renewals of old came too late, at 0.8 those of now do not.
-    const leases = { heartbeatIntervalMs: TTL_MS / 4, ttlMs: TTL_MS };
-    let isOver = false;
-    const silenced = await start('silenced', proxy.url, {
-      cluster: { leases },
-      execute: async (context, bus) => {
-        for (let at = 0; !isOver; at += 1) {
-          publishArtifact(bus, context, artifactOf('out', textPart(String(at))), at > 0);
-          await pause(100);
-        }
-        completed(bus, context);
-      },
-    });
-    const sender = Recording.send(await silenced.client(), 'hello');
-    const { id } = await sender.task();
-    const generation = await generationOf(id);
-    await proxy.partition();
-    await pause(TTL_MS * 0.75); // the outage itself
-    await proxy.heal();
-    await eventually(async () => ((await msLeft(id)) ?? 0) > TTL_MS / 2, { timeoutMs: LOAD_MS });
-    expect(await generationOf(id)).toBe(generation);
-    isOver = true;
-    await sender.finished();
-    const stored = await log(id);
-    expectEnded(stored, 'COMPLETED');
-    expectFollowed(sender.responses, stored);
-  });
-
   /** Process id of the backend that a replica listens on, 0 where it does not. */
   async function listener(replica: string): Promise<number> {
     return (await backends(fixture.database, { statements: LISTENING, replica }))[0] ?? 0;
-  }
-
-  async function generationOf(taskId: string): Promise<string | undefined> {
-    const [row] = await fixture.database.query<{ generation: string }>(
-      'SELECT generation FROM a2a_task_leases JOIN a2a_tasks USING (task_no) WHERE task_id = $1',
-      [taskId],
-    );
-    return row?.generation;
-  }
-
-  /** How long the lease still holds, by the database's clock. */
-  async function msLeft(taskId: string): Promise<number | undefined> {
-    const [row] = await fixture.database.query<{ left: number }>(
-      `SELECT extract(epoch FROM greatest(l.expires_at, r.expires_at) - clock_timestamp())::float8 * 1000 AS left
-         FROM a2a_task_leases AS l JOIN a2a_tasks USING (task_no) LEFT JOIN a2a_replicas AS r USING (holder)
-        WHERE task_id = $1`,
-      [taskId],
-    );
-    return row?.left;
   }
 });
