@@ -44,14 +44,14 @@ describe('Replicas and their network', () => {
     await eventually(async () => (await log(id)).version === 2);
 
     await proxy.partition();
-    await a.process.waitForLine(new RegExp(`^task ${id}: signal aborted: LEASE_LOST$`), TTL_MS + LOAD_MS);
+    await a.process.waitForLine(new RegExp(`^task ${id}: signal aborted: A2A_LEASE_LOST$`), TTL_MS + LOAD_MS);
     expect(await msLeft(id)).toBeGreaterThan(0);
 
     for (const recording of watchers) await recording.finished(TTL_MS + TIMES.sweep + LOAD_MS);
     const stored = await log(id);
     expectEnded(stored, 'FAILED');
     expect(recoveryOf(stored).lastHolder).toContain(`:${a.process.pid}:`);
-    await a.process.waitForLine(new RegExp(`^task ${id}: late event refused: LEASE_LOST$`));
+    await a.process.waitForLine(new RegExp(`^task ${id}: late event refused: A2A_LEASE_LOST$`));
     await proxy.heal();
 
     for (const recording of [sender, ...watchers]) expectFollowed(await recording.finished(), stored);
