@@ -4,7 +4,7 @@ const LATE_MS = 50;
 /** Whether a timer that was set for this monotonic time, and fires now, tells that the process stood still. */
 export const isLate = (due: number): boolean => performance.now() - due > LATE_MS;
 
-/** What a call may take in addition, in ms, where this process stood still while it was under way. */
+/** The extra time of a call, in ms, if this process stood still while the call was under way. */
 const GRACE_MS = 1_000;
 
 /** A time-out that is still to come. */

@@ -9,7 +9,7 @@ import { TTL_MARGIN, RenewalPace } from './renewal-pace.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 import { newReplicaId } from './replica-id.js';
 
-/** What the holder of a lease is told. */
+/** Hears about its lease. */
 export interface LeaseHolder {
   /** The lease is gone, or can no longer be shown to be held. Told at most once. */
   onLost(detail: string): void;
@@ -43,7 +43,7 @@ interface Entry extends HeldLease {
 /** A renewal that has no answer yet. */
 interface Try {
   sentAt: number;
-  /** What was held when it was sent. */
+  /** The leases that were held when it was sent. */
   entries: Entry[];
   /** Ends the wait for it. */
   timer?: NodeJS.Timeout;

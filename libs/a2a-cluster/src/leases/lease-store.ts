@@ -1,6 +1,6 @@
 import type { TaskScope } from '../tasks/task-scope.js';
 
-/** What kind of turn a lease is for. */
+/** The kind of turn that a lease is for. */
 export type TurnKind = 'message' | 'cancel';
 
 /** The lease that a turn asks for when it is admitted. */
@@ -35,7 +35,7 @@ export interface ClaimedLease {
   /** The number that its next run has: one more than runs have begun, but for one that was handed over. */
   attempt: number;
   cancelRequested: boolean;
-  /** Who held it last; null for one that was waiting for a replica. */
+  /** Its last holder; null if it was waiting for a replica. */
   lastHolder: string | null;
   /** When it was last renewed, by the database's clock. */
   lastRenewedAt: Date;
@@ -45,7 +45,7 @@ export interface ClaimedLease {
   context: string;
 }
 
-/** Which expired leases to claim, and for whom. */
+/** Selects the expired leases to claim, and their new holder. */
 export interface ClaimRequest {
   holder: string;
   ttlMs: number;

@@ -1,12 +1,12 @@
 import type { LeaseTimes } from '../options/lease.options.js';
 
 /**
- * What part of the TTL is kept as a margin for clocks that drift and steps that take time: a lease is given up that much
+ * The part of the TTL that is a margin for drifting clocks and for steps that take time: a lease is given up that much
  * before anybody else may claim it.
  */
 export const TTL_MARGIN = 0.1;
 
-/** What part of the TTL passes at most between two renewals. */
+/** The part of the TTL that passes at most between two renewals. */
 const RENEWED_EVERY = 0.05;
 /** How many renewals are sent in a heartbeat interval at least. */
 const RENEWALS_PER_INTERVAL = 5;

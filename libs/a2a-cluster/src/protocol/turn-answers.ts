@@ -20,7 +20,7 @@ const OVER = 'over';
 export type ReadLarge = (large: LargeTask) => Promise<{ task: Task; version: number; state: TaskState }>;
 
 /**
- * What the sender of a message is answered: at once, at the end of the turn, or as a stream. A large task that has to be
+ * Answers the sender of a message: at once, at the end of the turn, or as a stream. A large task that has to be
  * read is left to the caller to read.
  */
 @Injectable()
@@ -157,7 +157,7 @@ export class TurnAnswers {
     }
   }
 
-  /** What follows a version, up to an event that ends the turn or the version that is the last. */
+  /** The events after a version, up to an event that ends the turn or to the last version. */
   private async *upToEnd(
     taskNo: number,
     fromVersion: number,

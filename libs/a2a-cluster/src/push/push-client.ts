@@ -8,7 +8,7 @@ import { PushTargetGuard } from './push-target.guard.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 import { RefusedTargetError } from '../errors/refused-target.error.js';
 
-/** What is sent to a receiver. */
+/** A POST to a receiver. */
 export interface PushRequest {
   url: string;
   headers: Record<string, string>;
@@ -27,7 +27,7 @@ export type ResolveName = (
 
 const GONE = 410;
 
-/** What follows the status of an answer is read for the connection's sake, up to so many bytes and for so long, in ms. */
+/** The body of an answer is read for the connection's sake only, up to so many bytes and for so long, in ms. */
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_BODY_MS = 1_000;
 
@@ -149,7 +149,7 @@ export class PushClient {
     return pending;
   }
 
-  /** What was connected to after all, however that came about. */
+  /** Checks the address that a socket has really connected to. */
   private judge(socket: Socket, protocol: string, outgoing: ClientRequest): void {
     const check = (): void => {
       const { remoteAddress } = socket;

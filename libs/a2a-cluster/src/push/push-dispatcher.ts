@@ -245,7 +245,7 @@ export class PushDispatcher {
     }
   }
 
-  /** What a receiver is sent for an event; undefined for one that it is not told of. */
+  /** The notification of an event; undefined if there is none. */
   private async notification(push: ClaimedPush, event: VersionedTaskEvent['event']): Promise<PushRequest | undefined> {
     const response = toStreamResponse(event);
     if (!response) return undefined;

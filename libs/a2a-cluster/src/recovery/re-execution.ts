@@ -24,7 +24,7 @@ import { RequestNotRestoredError } from '../errors/request-not-restored.error.js
 
 const PAGE_EVENTS = 500;
 
-/** What a lease holds of its request, read. */
+/** The request in a lease, decoded. */
 export interface RestoredRequest {
   callContext: ServerCallContext;
   request: SendMessageRequest;
@@ -136,7 +136,7 @@ export class ReExecution {
     );
   }
 
-  /** Where the events of the turn are no longer all there, what it appended cannot be told: it begins empty. */
+  /** If events of the turn are gone, it cannot be told what it has appended: its artifacts begin empty. */
   private async artifactsBefore({ taskNo, version, task }: StoredTask, admittedVersion: number) {
     if (admittedVersion === 0 || task.artifacts.length === 0) return artifactsBefore({ ...task, artifacts: [] }, []);
     const events: TaskEvent[] = [];

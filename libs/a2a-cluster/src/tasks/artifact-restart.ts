@@ -2,7 +2,7 @@ import type { Artifact, Task } from '@a2a-js/sdk';
 import type { TaskEvent } from './task-event.js';
 
 /**
- * What a turn that is run again does to its artifacts: the first update of each is a replacement, so that what the lost
+ * Restarts the artifacts of a turn that is run again: the first update of each is a replacement, so that what the lost
  * attempt left is not appended to. An artifact that was there before the turn begins again as it was then.
  */
 export class ArtifactRestart {

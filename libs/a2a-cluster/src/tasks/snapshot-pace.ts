@@ -1,4 +1,4 @@
-/** What a load reads of a task, in characters of JSON. */
+/** How much a load reads of a task, in characters of JSON. */
 export interface StoredLength {
   snapshot: number;
   /** The events behind the snapshot. */

@@ -46,7 +46,7 @@ function isOwn(json: unknown): boolean {
     for (const item of json as unknown[]) if (item === undefined || !isOwn(item)) return false;
     return true;
   }
-  // What an object says of itself in JSON may stand in its prototype.
+  // The toJSON of an object may stand in its prototype.
   if (prototype !== Object.prototype) return false;
   const held = json as Record<string, unknown>;
   for (const key in held) {

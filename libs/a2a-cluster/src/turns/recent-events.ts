@@ -63,7 +63,7 @@ export class RecentEvents {
     }));
   }
 
-  /** What is kept after a version is no longer what is stored there; behind a gap nothing of it is of use. */
+  /** Forgets the events after a version: others are stored there now, and events behind a gap are of no use. */
   private goBackTo(version: number): void {
     const kept = version > this.last ? 0 : Math.max(0, this.texts.length - (this.last - version));
     this.texts.length = kept;

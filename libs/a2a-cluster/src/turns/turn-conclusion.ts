@@ -43,9 +43,9 @@ export class TurnConclusion {
       // An executor that stood still past its deadline may come back before any timer tells.
       await turn.confirmLease();
       const handsOver = this.isToBeHandedOver(turn, loop);
-      // Whoever goes on with it would not know how the calls under way came out.
+      // The next replica could not know how the calls under way came out.
       if (handsOver) await turn.closeEffects(this.effectsMs);
-      // What nobody knows of cannot be handed over: a new task begins with it.
+      // A task that is not stored cannot be handed over: this stores a new one.
       if (handsOver) loop.begin();
       else await this.finish(turn, loop, ending);
       loop.close();
@@ -95,7 +95,7 @@ export class TurnConclusion {
 
   private async finishAborted(turn: TurnExecution, loop: CommitLoop, reason: TurnAbortedError): Promise<void> {
     if (reason.code === 'A2A_LEASE_LOST') throw reason;
-    // Whatever stops a turn that is to be canceled: its task was asked to be CANCELED.
+    // A turn that is to be canceled ends CANCELED, whatever has stopped it.
     const toCancel = turn.cancellation !== undefined || turn.subject.kind === 'cancel';
     if (toCancel || reason.code === 'A2A_TASK_CANCELED') await this.endCanceled(turn, loop);
     else await this.fail(turn, loop, reason.message);
@@ -149,7 +149,7 @@ export class TurnConclusion {
 
   /** Stopped by the shutdown of this replica, in the middle of it and not for good. */
   private isToBeHandedOver(turn: TurnExecution, loop: CommitLoop): boolean {
-    // What is not run again by another replica ends here.
+    // With the policy 'fail' no other replica would run it again.
     if (this.options.sweeper.policy === 'fail' || turn.subject.kind !== 'message') return false;
     return isShutdown(turn) && !turn.cancellation && !turn.reply && !loop.isSealed;
   }

@@ -87,7 +87,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     this.cleanUp = new CancelingTurn(this, this.calls);
   }
 
-  // What others may ask of it.
+  // Questions about it.
 
   get phase(): TurnPhase {
     return this.currentPhase;
@@ -164,7 +164,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     };
   }
 
-  // What happens to it, in order.
+  // Its steps, in order.
 
   /** I6: an executor that never settles, or is never made, is stopped all the same. */
   endsWithin(maxTurnDurationMs: number): void {

@@ -106,7 +106,7 @@ export class ClusterDatabase implements SqlExecutor {
     } catch (error) {
       if (this.statements.isRefused(error, statement)) return this.query(sql, params, timeoutMs, lane);
       logger.logQueryError(error as Error, sql, params);
-      // Where the connection is lost the statement may have been done.
+      // If the connection is lost, the statement may have been done.
       throw storeError(error, verdictOn(error).isUnfit);
     }
   }
@@ -230,7 +230,7 @@ export class ClusterDatabase implements SqlExecutor {
           bound.clear();
           const trouble = connectionTrouble(failure);
           given.release(trouble);
-          // What is missing is a failure that pg reports as null.
+          // A missing error is a failure that pg reports as null.
           if (result) resolve(result.rows);
           else reject(trouble);
         });
@@ -353,7 +353,7 @@ export class ClusterDatabase implements SqlExecutor {
   }
 }
 
-/** What fails in pg itself has a type of ours, by which it is told from the mistakes of whoever works with its rows. */
+/** Gives failures of pg itself a type of ours. Mistakes of the code that works with the rows keep their own. */
 async function ask<R extends object>(client: PoolClient, statement: string | QueryConfig): Promise<QueryResult<R>> {
   try {
     return await client.query<R>(statement as QueryConfig);
@@ -438,7 +438,7 @@ async function release(runner: QueryRunner, error: unknown): Promise<void> {
   await releasePostgresConnection.call(runner, error as Error);
 }
 
-/** Which transaction a connection is in; null outside of any that has written. Sets the limits of it, where one is given. */
+/** Reads the transaction id of a connection; null outside of a transaction that has written. Sets a limit, if one is given. */
 async function transactionId(client: PoolClient, current: string, limitMs = Infinity): Promise<string | null> {
   const look = `SELECT ${current}::text AS id`;
   const limited = Number.isFinite(limitMs) ? `${localLimits(limitMs)}; ${look}` : look;
@@ -447,7 +447,7 @@ async function transactionId(client: PoolClient, current: string, limitMs = Infi
   return results.at(-1)?.rows[0]?.id ?? null;
 }
 
-/** What a COMMIT would not say: it answers without an error where it rolls back, or releases a savepoint only. */
+/** A COMMIT answers without an error even if it rolls back, or only releases a savepoint. This makes it an error. */
 async function assertCommittable(runner: QueryRunner, client: PoolClient, begun: string | null): Promise<void> {
   // TypeORM counts them, but does not say.
   if ((runner as unknown as { transactionDepth: number }).transactionDepth !== 1) {

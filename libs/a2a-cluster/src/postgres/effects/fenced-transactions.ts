@@ -60,7 +60,7 @@ export class FencedTransactions extends TurnTransactions {
     } catch (error) {
       if (error instanceof EndedByWorkError) throw new TurnUsageError(host.taskId, error.message);
       if (error instanceof CommitOutcomeUnknownError) {
-        // Whoever holds the lease now: it may have been written.
+        // The work may have been written, whether or not the lease is still held.
         if (record) return await this.lookUp<T>(host, record, error);
         throw error;
       }

@@ -153,7 +153,7 @@ function laterCommit(taskNo: number, events: readonly TaskEvent[], options: Appe
       state,
       state_version: stateVersion,
       snapshot: options.snapshot,
-      // Who says nothing of it may have changed it.
+      // A caller that gives no head may have changed it all the same.
       head: options.head ?? (events.some(changesHead) ? NO_HEAD : undefined),
     },
   };

@@ -37,7 +37,7 @@ export function a2aBodyParser(
     const transport = transportAt(paths, prefix(), req.url);
     if (!transport) return next();
     parse(req, res, (error?: unknown) => {
-      // Where 0.3 has no body, some of its clients send null.
+      // Some clients of 0.3 send null where it has no body.
       if (req.body === null && legacyRest && speaksLegacy(req)) req.body = {};
       error ??= unfit(transport, req.body);
       if (!error) return next();

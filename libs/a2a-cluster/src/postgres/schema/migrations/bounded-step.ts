@@ -68,7 +68,7 @@ async function tryStep(
     const before = await boundLocks(runner, lockTimeoutMs);
     await watch.begin();
     await step(runner);
-    // What else runs in this transaction keeps its own bound.
+    // The other statements of this transaction keep their own bound.
     await runner.query(`SET LOCAL lock_timeout = ${before}`);
     await runner.commitTransaction();
     return undefined;
