@@ -68,6 +68,9 @@ export abstract class EffectStore {
   /** The effects of a turn, over all its attempts, whose outcome is not known, oldest first. */
   abstract unresolved(taskNo: number, turnId: string): Promise<RecordedEffect[]>;
 
-  /** Forgets effects that were dispatched longer ago than this, of turns that are over, at most `limit`. Returns how many. */
+  /**
+   * Forgets effects that were dispatched longer ago than this, of turns that are over, at most `limit`. Returns how
+   * many.
+   */
   abstract prune(olderThanMs: number, limit: number): Promise<number>;
 }

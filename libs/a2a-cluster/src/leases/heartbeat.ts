@@ -221,7 +221,9 @@ export class Heartbeat {
     }
   }
 
-  /** The first one may take what its leases' deadlines leave; those beside it are there to try another way, and go soon. */
+  /**
+   * The first one may take what its leases' deadlines leave; those beside it are there to try another way, and go soon.
+   */
   private timeoutOf({ sentAt, entries }: Try): number {
     const deadline = entries.reduce((first, entry) => Math.min(first, entry.deadline), this.deadlineFrom(sentAt));
     const leftMs = Math.max(deadline - sentAt, this.pace.secondTryTimeoutMs);

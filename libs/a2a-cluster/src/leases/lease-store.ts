@@ -70,17 +70,19 @@ export interface ClaimRequest {
  * extends {@link SeparateLeaseStore} instead.
  *
  * What its errors mean: {@link StoreUnavailableError}: ask again. Anything else is a defect: it is logged, and not tried
- * again. That a lease is lost is no error: the methods say so by what they return.
+ * again. A lost lease is no error: the methods return it.
  */
 export abstract class LeaseStore {
   /**
-   * Renews what is still held. A generation that does not come back is lost. Never brings a released lease back. What the
-   * holder has and does not name runs out, as if it were not renewed. Asked with no generations when a replica boots.
+   * Renews the leases that are still held. A generation that does not come back is lost. A released lease never comes
+   * back. A lease of the holder that is not named runs out, as if it were not renewed. A replica that boots calls it with
+   * no generations.
    *
-   * Undefined: it was renewed, and nobody can have claimed any of them because it had run out, but what else became of them
-   * could not be seen. A holder goes on with what was live until now.
+   * Undefined: the leases were renewed, and none of them can have been claimed because it had run out. Whether one was
+   * canceled or ended could not be seen. The holder goes on with those that were live until now.
    *
-   * Several calls may be under way at once, each with what was held when it began; any of them may be late, or fail.
+   * Several calls may be under way at once, each with the leases that were held when it began. Any of them may be late, or
+   * fail.
    * @param timeoutMs After this time nobody waits for it any more: it may stop. Default: the store's own.
    */
   abstract renew(

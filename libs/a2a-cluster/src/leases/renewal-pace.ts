@@ -41,7 +41,9 @@ export class RenewalPace {
     this.retryWithinMs = Math.max(MIN_MS, ttlMs * RETRIED_WITHIN);
   }
 
-  /** From a renewal that failed to the next one; a part is left to chance, so that replicas do not come back together. */
+  /**
+   * From a renewal that failed to the next one; a part is left to chance, so that replicas do not come back together.
+   */
   retryMs(): number {
     return this.retryWithinMs * (0.5 + Math.random() / 2);
   }

@@ -13,7 +13,9 @@ import type { TurnProgress } from '../turns/turn-outcome.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 
-/** Why nothing of a turn is waited for any more. Given, since an abort without a reason makes an error, with its stack. */
+/**
+ * Why nothing of a turn is waited for any more. Given, since an abort without a reason makes an error, with its stack.
+ */
 const OVER = 'over';
 
 /** Reads what a large task holds, or makes what stands for it, and says where it stood then. */

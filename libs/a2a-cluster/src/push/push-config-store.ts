@@ -45,7 +45,9 @@ export interface PushProgress {
   /** Smaller than before only where the database has lost events of the task that the receiver was told. */
   deliveredVersion: number;
   attempts: number;
-  /** In how many ms it may be claimed again: the time of the next try, or of a claim that goes on. `Infinity`: never. */
+  /**
+   * In how many ms it may be claimed again: the time of the next try, or of a claim that goes on. `Infinity`: never.
+   */
   againInMs: number;
   /** Why it is given up. */
   failed?: string;

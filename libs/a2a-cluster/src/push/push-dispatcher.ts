@@ -56,7 +56,9 @@ interface Lane {
 /** A receiver that is being told. */
 interface Delivery extends ClaimedPush {
   lane: Lane;
-  /** When the database was asked for the claim, by this process's monotonic clock: it holds from then on at the least. */
+  /**
+   * When the database was asked for the claim, by this process's monotonic clock: it holds from then on at the least.
+   */
   claimedAt: number;
 }
 

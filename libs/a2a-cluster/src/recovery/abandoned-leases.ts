@@ -19,7 +19,10 @@ export interface Claim {
   slot: RecoverySlot | undefined;
 }
 
-/** Claims the leases of turns whose replica is gone, and puts back what is to be recovered later. Without leases it claims nothing. */
+/**
+ * Claims the leases of turns whose replica is gone, and puts back what is to be recovered later. Without leases it
+ * claims nothing.
+ */
 @Injectable()
 export class AbandonedLeases {
   private readonly slots: RecoverySlots;

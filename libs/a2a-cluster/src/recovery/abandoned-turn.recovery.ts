@@ -190,7 +190,9 @@ export class AbandonedTurnRecovery extends AbandonedRecovery {
     }
   }
 
-  /** Grows with each attempt; a part of it is left to chance, so that what died together does not come back together. */
+  /**
+   * Grows with each attempt; a part of it is left to chance, so that what died together does not come back together.
+   */
   private backoffMs(attempt: number): number {
     const full = Math.min(this.options.backoffMs * 2 ** (attempt - 2), MAX_BACKOFF_MS);
     return Math.round(full * (1 - Math.random() / 2));

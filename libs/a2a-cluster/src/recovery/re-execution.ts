@@ -106,8 +106,8 @@ export class ReExecution {
   }
 
   /**
-   * What the message refers to may have grown since it was accepted, and the bounds may have been others: what goes beyond
-   * them is left out, since the turn has to be run all the same.
+   * The tasks that the message refers to. They may have grown since it was accepted, and the bounds may have changed. Tasks
+   * beyond the bounds are left out, since the turn has to be run all the same.
    */
   private referenceTasks({ message }: SendMessageRequest, callContext: ServerCallContext): Promise<Task[] | undefined> {
     const { maxReferenceTasks, maxReferenceBytes } = this.options.requests;

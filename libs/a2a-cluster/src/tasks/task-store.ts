@@ -250,7 +250,9 @@ export abstract class VersionedTaskStore implements TaskStore {
     options?: WriteOptions & { idleSince?: number },
   ): Promise<StoredTask>;
 
-  /** Tasks that have been waiting for their client for longer than this, with nobody running them, in order of number. */
+  /**
+   * Tasks that have been waiting for their client for longer than this, with nobody running them, in order of number.
+   */
   abstract overdue(
     waitingForMs: number,
     limit: number,
@@ -298,6 +300,8 @@ export abstract class VersionedTaskStore implements TaskStore {
 
   abstract load(taskId: string, context: ServerCallContext): Promise<Task | undefined>;
   abstract save(task: Task, context: ServerCallContext): Promise<void>;
-  /** `makeRoom` is asked before more than a few bytes are read; a store that holds everything in memory need not ask. */
+  /**
+   * `makeRoom` is asked before more than a few bytes are read; a store that holds everything in memory need not ask.
+   */
   abstract list(params: ListTasksRequest, context: ServerCallContext, makeRoom?: MakeRoom): Promise<ListTasksResponse>;
 }

@@ -20,8 +20,8 @@ import { ResolvedOptions } from '../options/cluster.options.js';
 export type ExecutorEnding = { kind: 'returned' } | { kind: 'threw'; error: unknown };
 
 /**
- * Ends a turn whichever way its executor came back, or did not: the task reaches a state it may stay in, what was
- * published is stored, and the lease is gone.
+ * Ends a turn, whether its executor has returned, thrown or never settled. Then the task is in a state that it may stay
+ * in, all published events are stored, and the lease is gone.
  */
 @Injectable()
 export class TurnConclusion {
@@ -101,7 +101,7 @@ export class TurnConclusion {
     else await this.fail(turn, loop, reason.message);
   }
 
-  /** FAILED, with what the turn dispatched to the outside and knows no outcome of. */
+  /** Ends the task FAILED, naming the outside actions whose outcome the turn does not know. */
   private async fail(turn: TurnExecution, loop: CommitLoop, text: string): Promise<void> {
     await turn.closeEffects(this.effectsMs);
     const mayHaveEffects = turn.hasEffects || turn.subject.again !== undefined;
@@ -119,8 +119,8 @@ export class TurnConclusion {
   }
 
   /**
-   * Asked for as persistently as the end is stored: a FAILED without them would say that nothing is unresolved. Where they
-   * cannot be read for as long, the lease is given up, and whoever recovers the task reads them.
+   * Tries for as long as an end is tried to be stored: a FAILED without them would say that nothing is unresolved. If they
+   * cannot be read in that time, the lease is given up, and the recovery of the task reads them.
    */
   private async unresolved(turn: TurnExecution, taskNo: number): Promise<UnresolvedEffect[]> {
     const { taskId, turnId } = turn;
@@ -154,7 +154,10 @@ export class TurnConclusion {
     return isShutdown(turn) && !turn.cancellation && !turn.reply && !loop.isSealed;
   }
 
-  /** The lease goes to whoever claims it, at once; what this replica may still have under way is fenced by that. */
+  /**
+   * Lets another replica claim the lease at once. The claim fences the writes that this replica may still have under
+   * way.
+   */
   private async handOver(turn: TurnExecution, loop: CommitLoop): Promise<void> {
     const { taskNo, generation } = loop.key!;
     const { deadline } = turn;
@@ -186,8 +189,8 @@ export class TurnConclusion {
   }
 
   /**
-   * Lets the lease go. Where the answer was lost, a repetition that finds nothing has what it wanted. Throws
-   * {@link LeaseLostError} where somebody else has taken the lease.
+   * Lets the lease go. If an answer was lost and the repetition finds no lease, the first try has done it. Throws
+   * {@link LeaseLostError} if somebody else has taken the lease.
    */
   private async untilGone(taskId: string, deadline: number, letGo: () => Promise<boolean>): Promise<void> {
     const isGone = await whileUnavailable(

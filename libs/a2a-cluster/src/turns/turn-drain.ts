@@ -10,7 +10,9 @@ import { ResolvedOptions } from '../options/cluster.options.js';
 /** How long, in ms, the ends of turns that a shutdown stops wait for the look at cancel requests. */
 const LAST_LOOK_MS = 1_000;
 
-/** How long an end may take to be stored, in ms. A cancel that nobody obeys ends its turn only when its time is over. */
+/**
+ * How long an end may take to be stored, in ms. A cancel that nobody obeys ends its turn only when its time is over.
+ */
 const STORE_MS = 500;
 
 /** How long the leases of turns that could not be ended may take to be handed over, in ms. */

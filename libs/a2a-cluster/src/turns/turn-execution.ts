@@ -252,7 +252,10 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     clearTimeout(this.durationTimer);
   }
 
-  /** Lets it begin no more effects, and waits for those under way, for `timeoutMs` at most: its end then speaks true of them. */
+  /**
+   * Lets it begin no more effects, and waits for those under way, for `timeoutMs` at most: its end then speaks true of
+   * them.
+   */
   closeEffects(timeoutMs: number): Promise<void> {
     return this.calls.closeEffects(timeoutMs);
   }
@@ -369,7 +372,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     return isLive;
   }
 
-  /** For a step that only queues: where the lease is overdue, it is found out what has become of it. */
+  /** For a step that only queues: if the lease is overdue, this asks for it in the background. */
   checkDeadline(): void {
     if (this.held?.isLive() === false) void this.confirmLease();
   }

@@ -33,7 +33,9 @@ export interface DatabaseLimits {
   maxConnections?: number | undefined;
 }
 
-/** The server ends a statement so much later than the client gives it up, in ms: the client's answer then comes first. */
+/**
+ * The server ends a statement so much later than the client gives it up, in ms: the client's answer then comes first.
+ */
 export const SERVER_MARGIN_MS = 1_000;
 
 /** How long the connections may take to be closed in order, in ms. */
@@ -70,7 +72,9 @@ export class ClusterDatabase implements SqlExecutor {
     this.appClients = pool && clientsOf(pool);
   }
 
-  /** Opens the connections that are kept for renewals and control work. What cannot be opened now is opened when needed. */
+  /**
+   * Opens the connections that are kept for renewals and control work. What cannot be opened now is opened when needed.
+   */
   async open(): Promise<void> {
     try {
       await this.connections().open();
@@ -431,14 +435,19 @@ function hearErrors(client: Client): void {
   if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
 }
 
-/** With its error where that makes the connection unfit: the pool then closes it. TypeORM's release() has no such word. */
+/**
+ * With its error where that makes the connection unfit: the pool then closes it. TypeORM's release() has no such word.
+ */
 async function release(runner: QueryRunner, error: unknown): Promise<void> {
   const { releasePostgresConnection } = runner as { releasePostgresConnection?: (error?: Error) => Promise<void> };
   if (!releasePostgresConnection || !verdictOn(error).isUnfit) return runner.release();
   await releasePostgresConnection.call(runner, error as Error);
 }
 
-/** Reads the transaction id of a connection; null outside of a transaction that has written. Sets a limit, if one is given. */
+/**
+ * Reads the transaction id of a connection; null outside of a transaction that has written. Sets a limit, if one is
+ * given.
+ */
 async function transactionId(client: PoolClient, current: string, limitMs = Infinity): Promise<string | null> {
   const look = `SELECT ${current}::text AS id`;
   const limited = Number.isFinite(limitMs) ? `${localLimits(limitMs)}; ${look}` : look;

@@ -70,7 +70,10 @@ const CLASSES: Readonly<Record<string, Verdict>> = {
   XX: ELSEWHERE, // internal error, which poolers and managed databases say of their own trouble
 };
 
-/** Codes of Node.js about a socket or a name: ECONNRESET, EPIPE. No class of SQLSTATEs begins with two letters but XX and HV. */
+/**
+ * Codes of Node.js about a socket or a name: ECONNRESET, EPIPE. No class of SQLSTATEs begins with two letters but XX
+ * and HV.
+ */
 const SOCKET_CODE = /^E(?!RR_)[A-Z][A-Z0-9_]*$/;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 

@@ -60,7 +60,9 @@ function settings({ statementMs, idleInTransactionMs }: SessionLimits): [string[
   return [Object.keys(wanted), Object.values(wanted)];
 }
 
-/** Behind a pooler a statement is three: the limits before it, and a COMMIT. `pg` sends them without waiting in between. */
+/**
+ * Behind a pooler a statement is three: the limits before it, and a COMMIT. `pg` sends them without waiting in between.
+ */
 function pipelined(client: PoolClient): void {
   if ('pipeline' in client) (client as { pipeline: boolean }).pipeline = true;
 }

@@ -8,7 +8,9 @@ import { StaticOptions } from '../../options/static.options.js';
 import { DatabaseAccess } from '../connection/database-access.js';
 import { tablesOf } from '../schema/table-names.js';
 
-/** The part of the TTL that a look at the leases may take. A locked table makes it wait, and a renewal does not need it. */
+/**
+ * The part of the TTL that a look at the leases may take. A locked table makes it wait, and a renewal does not need it.
+ */
 const LOOK = 0.1;
 
 /**
@@ -64,7 +66,9 @@ export class TypeOrmLeaseStore extends LeaseStore {
     );
   }
 
-  /** Beside the renewals, and none of them waits for it: it reads the whole table. Where it fails the next one follows. */
+  /**
+   * Beside the renewals, and none of them waits for it: it reads the whole table. Where it fails the next one follows.
+   */
   private disown(
     holder: string,
     generations: readonly number[],

@@ -186,8 +186,8 @@ function typeOf({ driver }: DataSource, column: ColumnMetadata): string {
 }
 
 /**
- * Uniqueness is what the promises rest on, and what ON CONFLICT asks for: it has to be there, in whatever order. All else
- * an index does is speed.
+ * Unique indexes have to be there, in any order of columns: promises rest on them, and ON CONFLICT needs them. Other
+ * indexes only make statements faster.
  */
 function compareIndexes(
   metadata: EntityMetadata,

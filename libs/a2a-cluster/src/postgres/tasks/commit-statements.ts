@@ -100,7 +100,9 @@ const LATER_COMMITS = new RowList<LaterCommitRow>({
 interface CommitParams {
   /** How many commits there are. */
   number: number;
-  /** How long it stands before a lock that others hold, as PostgreSQL writes it. Undefined: as long as the session may. */
+  /**
+   * How long it stands before a lock that others hold, as PostgreSQL writes it. Undefined: as long as the session may.
+   */
   lockTimeout: string | undefined;
   /** Of each event the position of its commit, its place in it, and itself. */
   commitAt: number[];

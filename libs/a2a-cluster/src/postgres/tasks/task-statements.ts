@@ -119,7 +119,10 @@ export const decideStatement = (tables: TaskTables): Statement<{ taskNo: string 
     FROM ${tables.tasks} AS t LEFT JOIN l ON true
    WHERE t.task_no = $taskNo`);
 
-/** The lease of a follow-up or of a cancel turn, in the transaction that admits it. Columns as in `firstCommitsStatement`. */
+/**
+ * The lease of a follow-up or of a cancel turn, in the transaction that admits it. Columns as in
+ * `firstCommitsStatement`.
+ */
 export const acquireStatement = ({
   leases,
 }: TaskTables): Statement<LeaseRequest & { taskNo: number; agent: string; version: number }, { generation: string }> =>

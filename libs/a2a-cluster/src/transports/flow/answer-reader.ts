@@ -77,7 +77,9 @@ interface Held {
   release(): void;
 }
 
-/** How much of what is shared is written at once: small enough that a client's progress shows, and TLS copies little. */
+/**
+ * How much of what is shared is written at once: small enough that a client's progress shows, and TLS copies little.
+ */
 const PIECE_BYTES = 128 * 1024;
 
 /**

@@ -41,7 +41,10 @@ interface Asked {
 /** If others wait for room, or too much is held, a client is cut off after this time without progress, in ms. */
 const HURRIED_STALL_MS = 5_000;
 
-/** How long what is large waits for room, in ms: longer than it takes to cut off those who stall, and shorter than clients wait. */
+/**
+ * How long what is large waits for room, in ms: longer than it takes to cut off those who stall, and shorter than
+ * clients wait.
+ */
 const ROOM_TIMEOUT_MS = 15_000;
 
 const MAX_LOOK_MS = 1_000;

@@ -101,7 +101,9 @@ export class GrpcCallReader extends AnswerReader {
     super.isGone();
   }
 
-  /** @grpc/grpc-js copies each message into a frame: one with a stand-in is small, and what is shared is written for it. */
+  /**
+   * @grpc/grpc-js copies each message into a frame: one with a stand-in is small, and what is shared is written for it.
+   */
   private writeShares(stream: CallStream): void {
     const write = stream.write.bind(stream);
     stream.write = (frame, sent) => {

@@ -10,7 +10,9 @@ import { boundedRequests } from './grpc-values.js';
 import { legacyContext, legacyHandler, modernContext } from './grpc-versions.js';
 import { GrpcServer } from './grpc.server.js';
 
-/** The services of the gRPC server. They are apart from it because they serve the agent's card, which names its port. */
+/**
+ * The services of the gRPC server. They are apart from it because they serve the agent's card, which names its port.
+ */
 @Injectable()
 export class GrpcServices {
   constructor(
