@@ -20,6 +20,17 @@ export default tseslint.config(
       '@typescript-eslint/prefer-optional-chain': 'error',
       'no-console': 'error',
       eqeqeq: 'error',
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: 'ObjectExpression > SpreadElement > ObjectExpression',
+          message: 'Write the properties where they stand: a spread of a literal only hides them.',
+        },
+        {
+          selector: 'ArrayExpression > SpreadElement > ArrayExpression',
+          message: 'Write the elements where they stand: a spread of a literal only hides them.',
+        },
+      ],
     },
   },
 );

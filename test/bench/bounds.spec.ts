@@ -3,7 +3,10 @@ import type { Contender, Measurement } from './measurements.js';
 
 const measured = (metric: string, values: Partial<Record<Contender, number[]>>): Measurement[] =>
   Object.entries(values).map(([contender, given]) => ({
-    ...{ contender: contender as Contender, metric, unit: '', values: given },
+    contender: contender as Contender,
+    metric,
+    unit: '',
+    values: given,
   }));
 
 describe('The bounds of the bench', () => {
@@ -26,7 +29,9 @@ describe('The bounds of the bench', () => {
   it('compare with another metric of ours', () => {
     const rounds = [...measured('busy', { ours: [30] }), ...measured('quiet', { ours: [10] })];
     expect(checkBound({ metric: 'busy', by: { metric: 'quiet' }, atMost: 2 }, rounds)).toEqual({
-      ...{ rule: 'busy ≤ 2 × quiet', value: 3, verdict: 'not met' },
+      rule: 'busy ≤ 2 × quiet',
+      value: 3,
+      verdict: 'not met',
     });
   });
 
@@ -35,7 +40,9 @@ describe('The bounds of the bench', () => {
     expect(
       checkBound({ metric: 'turns', by: { contender: 'peer' }, atLeast: 1 }, measured('turns', { ours: [5] })),
     ).toEqual({
-      ...{ rule: 'turns ≥ 1 × peer', value: undefined, verdict: 'not measured' },
+      rule: 'turns ≥ 1 × peer',
+      value: undefined,
+      verdict: 'not measured',
     });
   });
 });

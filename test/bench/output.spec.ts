@@ -26,7 +26,9 @@ describe('What the bench writes', () => {
 
   it('draws bars to one scale for each panel, and no markup of a label', () => {
     const bar = (label: string, median: number) => ({
-      ...{ label, kind: label, summary: { median, min: median, max: median, rounds: 1 } },
+      label,
+      kind: label,
+      summary: { median, min: median, max: median, rounds: 1 },
     });
     const svg = svgChart([{ title: 'a < b & "c"', unit: 'ms', bars: [bar('ours', 10), bar('limit', 20)] }]);
     const widths = [...svg.matchAll(/<rect x="\d+" y="\d+" width="([\d.]+)"/g)].map(([, width]) => Number(width));

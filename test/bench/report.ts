@@ -23,7 +23,9 @@ export interface BenchResult {
 
 export function resultOf(workload: Workload, measured: readonly Measurement[], seconds: number): WorkloadResult {
   return {
-    ...{ name: workload.name, title: workload.title, seconds: Math.round(seconds) },
+    name: workload.name,
+    title: workload.title,
+    seconds: Math.round(seconds),
     measurements: measured.map((it) => ({ ...it, summary: summarize(it.values) })),
     bounds: workload.bounds.map((bound) => checkBound(bound, measured)),
   };

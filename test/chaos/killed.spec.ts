@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster, TIMES } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { blockedBackend, lockTask, STATEMENTS } from '../helpers/sessions.js';
 import {
   expectEnded,
   expectFollowed,
@@ -61,92 +60,6 @@ describe('Killed replicas', () => {
     // Of each task one lease and one claim, also of those that a busy machine let expire before the kill.
     expect((await lastGeneration()) - generation).toBe(2 * tasks.length);
   });
-
-  it(
-    'O28 a replica that kills itself in a turn (`exit`): FAILED by the others, for everybody',
-    async () => {
-      const { a, b, c } = cluster;
-      const { id } = await send(b.client, 'ask go on?');
-      const watchers = [b, c].map(({ client }) => Recording.subscribe(client, id));
-      await Promise.all(watchers.map((recording) => recording.task()));
-      const sender = Recording.send(a.client, 'stream 3 1\nexit', { taskId: id });
-
-      expect((await a.process.exited).signal).toBe('SIGKILL');
-      expect((await sender.ended).how).toBe('failed');
-      await cluster.kill('A');
-      for (const recording of watchers) await recording.finished(LATEST_MS);
-      const stored = await log(id);
-      expectRecovered(stored, a.process.pid);
-      for (const { responses } of watchers) expectFollowed(responses, stored);
-      // Everything that the agent published before its end was stored, and so was what it was asked.
-      expect(stored.entries.filter(({ kind }) => kind === 'artifactUpdate')).toHaveLength(3);
-      expect(userMessages(stored, 'stream 3 1\nexit')).toBe(1);
-      await cluster.add('A');
-    },
-    SLOW_MS,
-  );
-
-  it(
-    'O29 the sweeper dies between its claim and its write: another one finishes',
-    async () => {
-      const { a, b, c, database } = cluster;
-      const { id } = await Recording.send(a.client, 'work 60').task();
-      await cluster.kill('A');
-      // The sweeper claims the lease, and then waits here to write.
-      const lock = await lockTask(database, id);
-      try {
-        const claimed = await eventually(
-          async () => {
-            const lease = await cluster.lease(id);
-            return lease && lease.pid !== a.process.pid ? lease : undefined;
-          },
-          { timeoutMs: LATEST_MS },
-        );
-        const sweeper = [b, c].find(({ process }) => process.pid === claimed!.pid)!;
-        const backend = await blockedBackend(database, STATEMENTS.append, sweeper.name);
-        await cluster.kill(sweeper.name);
-        // Its statement would be carried out all the same: PostgreSQL does not know yet that nobody waits for it.
-        await database.query('SELECT pg_terminate_backend($1)', [backend]);
-        await lock.release();
-
-        const [survivor] = cluster.all;
-        await Recording.subscribe(survivor!.client, id).finished(LATEST_MS);
-        const stored = await log(id);
-        expectRecovered(stored, sweeper.process.pid);
-        expect(recoveryOf(stored).attempts).toBe(1); // runs that began, not claims
-        await Promise.all([cluster.add('A'), cluster.add(sweeper.name)]);
-      } finally {
-        await lock.release();
-      }
-    },
-    SLOW_MS,
-  );
-
-  it(
-    'O19 O30 the holder is killed after AUTH_REQUIRED, before it returns: its lease is dropped, the task waits on',
-    async () => {
-      const { a, b } = cluster;
-      const { id } = await send(a.client, 'auth 60');
-      const watcher = Recording.subscribe(b.client, id);
-      await watcher.task();
-      const { pid, expiresAt } = (await cluster.lease(id))!;
-      expect(pid).toBe(a.process.pid); // its executor has not returned
-      await cluster.kill('A');
-
-      await eventually(async () => !(await cluster.lease(id)), { timeoutMs: LATEST_MS });
-      expect(Date.now()).toBeGreaterThanOrEqual(expiresAt.getTime());
-      const waiting = await log(id);
-      expectSound(waiting);
-      expect(waiting).toMatchObject({ state: 'AUTH_REQUIRED', version: 2, leases: 0 });
-
-      expect(stateName(await send(b.client, 'say it is me', { taskId: id }))).toBe('COMPLETED');
-      const stored = await log(id);
-      expectEnded(stored, 'COMPLETED');
-      expectFollowed(await watcher.finished(), stored);
-      await cluster.add('A');
-    },
-    SLOW_MS,
-  );
 
   it(
     'O23 O49 killed at any early moment of a turn: every task that exists ends FAILED, no lease is left',

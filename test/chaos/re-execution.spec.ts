@@ -1,8 +1,7 @@
 import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, type Member, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { SqlPoints } from '../helpers/sql-points.js';
-import { expectFollowed, readLog, type TaskLog, userMessages } from '../helpers/task-log.js';
+import { expectFollowed, lastTaskId, readLog, type TaskLog, userMessages } from '../helpers/task-log.js';
 import { eventually } from '../../tools/harness/wait.js';
 
 const TIMES = { ttl: 1_500, sweep: 250, backoff: 100 };
@@ -17,14 +16,6 @@ const ENVIRONMENT = {
 /** From the death of a replica to the next attempt, on a machine that is busy with something else. */
 const AGAIN_MS = TIMES.ttl + TIMES.sweep + TIMES.backoff + LOAD_MS;
 
-/** What a replica is killed before. */
-const BEFORE = {
-  /** The outside has accepted, and its answer is known: it is recorded next. */
-  record: 'UPDATE [^ ]*a2a_task_effects[^ ]* AS x',
-  /** The outcome is recorded, what the turn says of it is stored next. */
-  save: 'UPDATE [^ ]*a2a_tasks[^ ]* AS k',
-};
-
 /** The cut-off attempt and the one after it number their events on their own: all but that is as in any log. */
 function expectCompleted(log: TaskLog, state = 'COMPLETED'): void {
   expect(log).toMatchObject({ state, leases: 0, version: log.entries.length });
@@ -33,7 +24,7 @@ function expectCompleted(log: TaskLog, state = 'COMPLETED'): void {
   expect(ends.map(({ version }) => version)).toEqual([log.version]);
 }
 
-/** Replicas that are killed at exact points of a turn that other replicas run again. */
+/** Replicas that die in a turn that other replicas run again. At exact points: race-points/killed. */
 describe('Turns that are run again', () => {
   let cluster: TestCluster;
 
@@ -53,17 +44,10 @@ describe('Turns that are run again', () => {
 
   const log = (taskId: string) => readLog(cluster.database, taskId);
 
-  const ledger = async (taskId: string): Promise<unknown> => (await fetch(`${cluster.c.url}/ledger/${taskId}`)).json();
-
-  const lastTaskId = async (): Promise<string> => {
-    const [row] = await cluster.database.query<{ id: string }>(
-      'SELECT task_id AS id FROM a2a_tasks ORDER BY task_no DESC LIMIT 1',
-    );
-    return row!.id;
-  };
-
-  /** Attempt and holder of the lease on a task; a lease that was handed over has no holder. */
-  /** `before`: how many runs have begun before the one that is under way, if there is one. */
+  /**
+   * Attempt and holder of the lease on a task; a lease that was handed over has no holder. `before`: how many runs have
+   * begun before the one that is under way, if there is one.
+   */
   const lease = async (
     taskId: string,
   ): Promise<{ attempt: number; before: number; holder: string | null } | undefined> => {
@@ -74,66 +58,6 @@ describe('Turns that are run again', () => {
     );
     return row;
   };
-
-  /** A text runs at a replica that is killed at a point; what a follower at C then saw, and the log. */
-  async function killedBefore(point: keyof typeof BEFORE, text: string): Promise<{ id: string; stored: TaskLog }> {
-    const points = new SqlPoints();
-    const a = await cluster.add('A', points.environment);
-    const { paused } = await points.arm(a.process, BEFORE[point], LOAD_MS);
-    Recording.send(a.client, text);
-    await paused();
-    const id = await lastTaskId();
-    const watcher = Recording.subscribe(cluster.c.client, id);
-    await watcher.task();
-    await cluster.kill('A');
-    await watcher.finished(AGAIN_MS);
-    const stored = await log(id);
-    expectFollowed(watcher.responses, stored);
-    return { id, stored };
-  }
-
-  /** The metadata of the status that ended it. */
-  const evidenceIn = ({ entries }: TaskLog): unknown => {
-    const last = entries.at(-1)!.event;
-    const metadata = last.kind === 'statusUpdate' ? last.statusUpdate.status?.message?.metadata : undefined;
-    return metadata?.['a2a-cluster/unresolved-effects'];
-  };
-
-  it(
-    'O37 killed when the outside has accepted, before that is recorded, `never`: FAILED, dispatched once, and named',
-    async () => {
-      const { id, stored } = await killedBefore('record', 'charge 5 never');
-      expectCompleted(stored, 'FAILED');
-      expect(await ledger(id)).toEqual({ dispatchAttempts: 1, acceptedEffects: 1 });
-      expect(stored.entries.at(-1)!.text).toContain("'charge-1'");
-      expect(evidenceIn(stored)).toMatchObject([{ key: 'charge-1', replay: 'never', attempt: 1 }]);
-    },
-    SLOW_MS,
-  );
-
-  it.each([
-    ['idempotent', { dispatchAttempts: 2, acceptedEffects: 1 }],
-    ['reconcile', { dispatchAttempts: 1, acceptedEffects: 1 }],
-  ])(
-    'O39 killed when the outside has accepted, before that is recorded, `%s`: COMPLETED elsewhere, accepted once',
-    async (mode, count) => {
-      const { id, stored } = await killedBefore('record', `charge 5 ${mode}`);
-      expectCompleted(stored);
-      expect(await ledger(id)).toEqual(count);
-    },
-    SLOW_MS,
-  );
-
-  it(
-    'O39 killed when the outcome is recorded, before anything is said of it: not dispatched again',
-    async () => {
-      const { id, stored } = await killedBefore('save', 'charge 5 never');
-      expectCompleted(stored);
-      expect(await ledger(id)).toEqual({ dispatchAttempts: 1, acceptedEffects: 1 });
-      expect(stored.entries.filter(({ text }) => text?.startsWith('charged 5'))).toHaveLength(1);
-    },
-    SLOW_MS,
-  );
 
   it(
     'O35 O36 killed in the first attempt and in the second: the third completes, nothing doubled',
@@ -185,7 +109,7 @@ describe('Turns that are run again', () => {
       const { id } = await Recording.send(a.client, 'exit')
         .task()
         .catch(() => ({ id: undefined }));
-      const taskId = id ?? (await lastTaskId());
+      const taskId = id ?? (await lastTaskId(cluster.database));
       // Whoever dies of it comes back, as its orchestrator would see to.
       for (let died = 1; died <= 3; died += 1) {
         await eventually(() => deaths.length >= died, { timeoutMs: AGAIN_MS });

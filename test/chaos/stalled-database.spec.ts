@@ -69,7 +69,7 @@ describe('A database server that stands still', () => {
     await database.freeze();
     const sentAt = performance.now();
     await process.kill('SIGTERM');
-    await process.waitForLine(new RegExp(`^task ${id}: signal aborted: SHUTDOWN$`), TIMES.drain + LOAD_MS);
+    await process.waitForLine(new RegExp(`^task ${id}: signal aborted: A2A_REPLICA_SHUTDOWN$`), TIMES.drain + LOAD_MS);
     const endsWithin = TIMES.drain + TIMES.cancel + CLOSE_MS + LOAD_MS - (performance.now() - sentAt);
     expect(await within(process.exited, endsWithin, 'the process ends')).toEqual({ code: 0, signal: null });
   });

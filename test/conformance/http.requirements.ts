@@ -62,11 +62,14 @@ export function httpRequirements(served: Served): void {
       }
     });
 
-    test('CORE-ERR-001, JSONRPC-ERR-002, HTTP_JSON-STATUS-001 a body in a media type that nobody reads is an error', async () => {
-      const { error, status } = await client().with({ 'content-type': 'text/plain' }).send('tck-complete-task');
-      expect(error?.reason).toBe('CONTENT_TYPE_NOT_SUPPORTED');
-      expect([error?.code, status]).toEqual(transport === 'JSONRPC' ? [-32005, 200] : [415, 415]);
-    });
+    test.each(['text/plain', 'application/xml', 'multipart/form-data; boundary=x'])(
+      'CORE-ERR-001, JSONRPC-ERR-002, HTTP_JSON-STATUS-001 a body that is %s, which nobody reads, is an error',
+      async (type) => {
+        const { error, status } = await client().with({ 'content-type': type }).send('tck-complete-task');
+        expect(error?.reason).toBe('CONTENT_TYPE_NOT_SUPPORTED');
+        expect([error?.code, status]).toEqual(transport === 'JSONRPC' ? [-32005, 200] : [415, 415]);
+      },
+    );
 
     test('CORE-STREAM-001, JSONRPC-SSE-001, HTTP_JSON-SSE-001 a stream is of server-sent events', async () => {
       const response = await client().request('SendStreamingMessage', { message: messageOf('tck-stream-001') });

@@ -12,9 +12,17 @@ export const BINDINGS = [...TRANSPORTS, 'GRPC'] as const;
 
 /** Every operation, by the name that all bindings know it by. */
 export const OPERATIONS = [
-  ...['SendMessage', 'SendStreamingMessage', 'GetTask', 'ListTasks', 'CancelTask', 'SubscribeToTask'],
-  ...['CreateTaskPushNotificationConfig', 'GetTaskPushNotificationConfig', 'ListTaskPushNotificationConfigs'],
-  ...['DeleteTaskPushNotificationConfig', 'GetExtendedAgentCard'],
+  'SendMessage',
+  'SendStreamingMessage',
+  'GetTask',
+  'ListTasks',
+  'CancelTask',
+  'SubscribeToTask',
+  'CreateTaskPushNotificationConfig',
+  'GetTaskPushNotificationConfig',
+  'ListTaskPushNotificationConfigs',
+  'DeleteTaskPushNotificationConfig',
+  'GetExtendedAgentCard',
 ];
 
 /** Where an agent is reached that serves in one of the set-ups. */
@@ -58,7 +66,10 @@ export function inEachSetUp(tests: (served: Served) => void): void {
 
 const agent = (publicUrl: string) => ({
   cluster: {
-    ...{ executor: ConformanceAgent, agentCard: conformanceCard, publicUrl },
-    ...{ turns: { messageIdWindowMs: 0 }, push: { allow: ['127.0.0.0/8'] } },
+    executor: ConformanceAgent,
+    agentCard: conformanceCard,
+    publicUrl,
+    turns: { messageIdWindowMs: 0 },
+    push: { allow: ['127.0.0.0/8'] },
   },
 });

@@ -62,7 +62,7 @@ export function streamRequirements(served: Served): void {
       expect((await stream.rest()).map(kindOf).slice(-2)).toEqual(['artifactUpdate', 'statusUpdate COMPLETED']);
     });
 
-    test('STREAM-SUB-003 to a task that has ended is refused', async () => {
+    test('O15 STREAM-SUB-003 to a task that has ended is refused before there is a stream', async () => {
       const { id } = await served.client.task('tck-complete-task');
       expect((await served.client.call('SubscribeToTask', { id })).error?.reason).toBe('UNSUPPORTED_OPERATION');
     });

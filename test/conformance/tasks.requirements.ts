@@ -88,6 +88,13 @@ export function taskRequirements(served: Served): void {
       expect(tasks.flatMap(({ artifacts = [] }) => artifacts)).not.toEqual([]);
     });
 
+    test('CORE-HIST-002 has histories up to the length asked for', async () => {
+      const lengthsFor = async (params: object): Promise<number[]> =>
+        (await list({ status: 'TASK_STATE_COMPLETED', ...params })).tasks.map(({ history = [] }) => history.length);
+      expect(Math.max(...(await lengthsFor({})))).toBeGreaterThan(1);
+      expect(new Set(await lengthsFor({ historyLength: 1 }))).toEqual(new Set([1]));
+    });
+
     test('CORE-LIST-001, AUTH-SCOPE-002 has the tasks of the caller alone', async () => {
       const alice = served.client.as('alice');
       const { id } = await alice.task('tck-complete-task', { contextId });
@@ -114,7 +121,10 @@ export function taskRequirements(served: Served): void {
       error?.message,
     ]);
     const missing = (await answerAbout(unknown)).map(({ status, error }) => [
-      ...[status, error?.code, error?.reason, error?.message.replace(unknown, id)],
+      status,
+      error?.code,
+      error?.reason,
+      error?.message.replace(unknown, id),
     ]);
     expect(told).toEqual(missing);
     expect(told.map(([, , reason]) => reason)).toEqual(told.map(() => 'TASK_NOT_FOUND'));

@@ -29,6 +29,10 @@ export const UNAWARE: ClusterOptions = {
   streams: { pollIntervalMs: 60_000, notify: false },
 };
 
+/** For a replica that hands its turns over at once when it shuts down; what waits for another attempt waits long. */
+export const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
+  reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });
+
 /** One sweep of an app, and what it did. */
 export const sweep = (app: AgentApp): Promise<SweepResult> =>
   app.nest.get(AbandonedTaskSweeper, { strict: false }).runOnce();
@@ -79,6 +83,31 @@ export class RecoveryFixture extends AgentAppFixture {
     await this.leases.abandon(id);
     return task;
   }
+
+  /** Such turns, one of each text. */
+  async abandonedEach(
+    agent: AgentBehaviour,
+    texts: readonly string[],
+    cluster: ClusterOptions = reExecuting(),
+  ): Promise<{ b: AgentApp; atA: Client; ids: string[] }> {
+    const [a, b] = await this.startTwo({ ...agent, cluster });
+    const atA = await a.client();
+    const ids: string[] = [];
+    for (const text of texts) ids.push((await begin(atA, text)).id);
+    await this.leases.abandon(...ids);
+    return { b, atA, ids };
+  }
+
+  /** A turn that A was running when it shut down, and that is B's to go on with. */
+  async handedOver(
+    agent: AgentBehaviour,
+    cluster: ClusterOptions = draining(),
+  ): Promise<{ b: AgentApp; atB: Client; id: string }> {
+    const [a, b] = await this.startTwo({ ...agent, cluster });
+    const { id } = await begin(await a.client());
+    await a.close();
+    return { b, atB: await b.client(), id };
+  }
 }
 
 /** The leases in the database, as a test sees and changes them. */
@@ -110,11 +139,20 @@ export class Leases {
     );
   }
 
+  /** A cancel is asked for at a replica that wakes nobody. */
+  async flagCancel(taskId: string): Promise<void> {
+    await this.set(taskId, 'cancel_requested_at = clock_timestamp()');
+  }
+
   /** What was to be waited for has passed. */
   async due(taskId: string): Promise<void> {
+    await this.set(taskId, 'expires_at = clock_timestamp()');
+  }
+
+  /** Sets columns of the lease of a task. */
+  async set(taskId: string, columns: string): Promise<void> {
     await this.fixture.database.query(
-      `UPDATE a2a_task_leases SET expires_at = clock_timestamp()
-        WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
+      `UPDATE a2a_task_leases SET ${columns} WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
       [taskId],
     );
   }
@@ -167,8 +205,11 @@ export interface Run {
 }
 
 export const runOf = (context: TurnRequestContext): Run => ({
-  ...{ context, attempt: context.turn.attempt, key: context.turn.idempotencyKey('x') },
-  ...{ task: context.task && structuredClone(context.task), message: structuredClone(context.userMessage) },
+  context,
+  attempt: context.turn.attempt,
+  key: context.turn.idempotencyKey('x'),
+  task: context.task && structuredClone(context.task),
+  message: structuredClone(context.userMessage),
 });
 
 export type Step = (context: TurnRequestContext, bus: ExecutionEventBus) => Promise<void> | void;

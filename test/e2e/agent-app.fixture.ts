@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
+import type { AgentCapabilities } from '@a2a-js/sdk';
 import { UnauthenticatedUser } from '@a2a-js/sdk/server';
 import type { Client } from '@a2a-js/sdk/client';
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
@@ -39,6 +40,20 @@ export type ClusterOptions = Partial<A2AClusterOptions & A2AClusterStaticOptions
 
 /** The transports that everything is tried on. */
 export const TRANSPORTS = ['JSONRPC', 'HTTP+JSON'] as const;
+
+/** What is different over gRPC is tried on that as well. */
+export const ALL_TRANSPORTS = [...TRANSPORTS, 'GRPC'] as const;
+
+/** An app that keeps no leases. */
+export const WITHOUT_LEASES: ClusterOptions = { leases: false, sweeper: undefined as never };
+
+/** The card of an agent that can do this. */
+export const cardWith = (capabilities: Partial<AgentCapabilities>): ClusterOptions['agentCard'] & object => ({
+  name: 'test agent',
+  description: 'does what a test says',
+  version: '1.0.0',
+  capabilities: { streaming: true, extensions: [], ...capabilities },
+});
 
 export interface AgentAppOptions extends AgentBehaviour {
   /** Options over those of {@link clusterOptions}. */
@@ -148,6 +163,14 @@ export class AgentAppFixture {
     return [await this.start(options), await this.start(options)];
   }
 
+  /** How many rows there are of each kind that a message may leave. */
+  countRows(): Promise<unknown> {
+    return this.database.query(
+      `SELECT (SELECT count(*) FROM a2a_tasks) AS tasks, (SELECT count(*) FROM a2a_task_events) AS events,
+              (SELECT count(*) FROM a2a_task_leases) AS leases, (SELECT count(*) FROM a2a_message_receipts) AS receipts`,
+    );
+  }
+
   /** What the boot of an app fails with. */
   async bootError(options: AgentAppOptions = {}): Promise<Error> {
     try {
@@ -192,7 +215,11 @@ export class AgentAppFixture {
     return TypeOrmModule.forRootAsync({
       name,
       useFactory: () => ({
-        ...{ type: 'postgres', url: this.database.url, entities: A2A_CLUSTER_ENTITIES, retryAttempts: 0, ...options },
+        type: 'postgres',
+        url: this.database.url,
+        entities: A2A_CLUSTER_ENTITIES,
+        retryAttempts: 0,
+        ...options,
       }),
       dataSourceFactory: (given) => {
         const initialized = new DataSource(given!).initialize();

@@ -1,17 +1,18 @@
-import type { AgentCard } from '@a2a-js/sdk';
+import { AgentCard } from '@a2a-js/sdk';
 import { errorName, errorOf, send } from '../../tools/harness/client.js';
-import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
-import { completed, inputRequired, textOf } from './agent-events.js';
-import { callBody, cardOf, messageBody, post, type Transport, urlsOf } from './raw-requests.js';
+import { ALL_TRANSPORTS, type AgentApp, AgentAppFixture, cardWith, TRANSPORTS } from './agent-app.fixture.js';
+import { callBody, cardOf, messageBody, post } from './raw-requests.js';
+import { askingAgent } from './agents.js';
+import { withGrpc } from './grpc.fixture.js';
+import { HttpClient } from '../conformance/http.client.js';
 
 const fixture = new AgentAppFixture();
 
-const agent: AgentBehaviour = {
-  execute: (context, bus) =>
-    textOf(context.userMessage) === 'end' ? completed(bus, context) : inputRequired(bus, context),
-};
-
-async function extendedCard(app: AgentApp, transport: Transport, user?: string): Promise<AgentCard> {
+async function extendedCard(
+  app: AgentApp,
+  transport: (typeof ALL_TRANSPORTS)[number],
+  user?: string,
+): Promise<AgentCard> {
   const client = await app.client({ transport, ...(user && { user }) });
   return client.transport.getExtendedAgentCard({ tenant: '' }, { serviceParameters: { 'A2A-Version': '1.0' } });
 }
@@ -19,7 +20,7 @@ async function extendedCard(app: AgentApp, transport: Transport, user?: string):
 describe('The agent card', () => {
   test('is outside of guards, the global ones too', async () => {
     const app = await fixture.start({
-      ...agent,
+      ...askingAgent,
       cluster: { guards: [{ canActivate: () => false }] },
       configure: (nest) => nest.useGlobalGuards({ canActivate: () => false }),
     });
@@ -27,43 +28,9 @@ describe('The agent card', () => {
     expect((await post(app, 'JSONRPC', '{}')).status).toBe(403);
   });
 
-  test('keeps interfaces of its own, and says what it was given', async () => {
-    const supportedInterfaces = [
-      { url: 'https://elsewhere.example.com/rpc', protocolBinding: 'JSONRPC', protocolVersion: '1.0', tenant: '' },
-    ];
-    const app = await fixture.start({
-      ...agent,
-      cluster: {
-        agentCard: {
-          ...{ name: 'n', description: 'd', version: '2', supportedInterfaces, defaultInputModes: ['text/plain'] },
-        },
-        publicUrl: undefined as never,
-      },
-    });
-    const card = await cardOf(app);
-    expect(card).toMatchObject({ name: 'n', version: '2', defaultInputModes: ['text/plain'] });
-    expect(urlsOf(card)).toEqual(['https://elsewhere.example.com/rpc']);
-  });
-
-  test('may be cached, and is not sent again to those who have it', async () => {
-    const app = await fixture.start(agent);
-    const url = `${app.url}/.well-known/agent-card.json`;
-    const { headers } = await fetch(url);
-    expect(headers.get('cache-control')).toMatch(/max-age=\d+/);
-    const [etag, modified] = [headers.get('etag')!, headers.get('last-modified')!];
-    expect(Date.parse(modified)).toBeLessThanOrEqual(Date.now());
-    // A conditional fetch would ask for no cached answer of its own accord.
-    const statusFor = async (known: Record<string, string>): Promise<number> =>
-      (await fetch(url, { headers: { 'cache-control': 'max-age=0', ...known } })).status;
-    expect(await statusFor({ 'if-none-match': etag })).toBe(304);
-    expect(await statusFor({ 'if-modified-since': modified })).toBe(304);
-    const earlier = new Date(Date.parse(modified) - 60_000).toUTCString();
-    expect(await statusFor({ 'if-modified-since': earlier })).toBe(200);
-  });
-
   test('is signed where a signature is asked for', async () => {
     const app = await fixture.start({
-      ...agent,
+      ...askingAgent,
       cluster: {
         cardSignature: (card) =>
           Promise.resolve({ ...card, signatures: [{ protected: 'p', signature: 's', header: undefined }] }),
@@ -72,77 +39,48 @@ describe('The agent card', () => {
     expect((await cardOf(app)).signatures).toMatchObject([{ protected: 'p', signature: 's' }]);
   });
 
-  test.each(TRANSPORTS)('has an extended one for those who may see it, over %s', async (transport) => {
-    const plain = await fixture.start(agent);
+  test.each(ALL_TRANSPORTS)('has an extended one for those who may see it, over %s', async (transport) => {
+    const plain = await fixture.start(withGrpc(askingAgent));
     expect(await errorName(extendedCard(plain, transport))).toBe('UnsupportedOperationError');
-    const capabilities = { extendedAgentCard: true, streaming: true, extensions: [] };
-    const agentCard = { name: 'n', description: 'd', version: '1', capabilities };
-    const missing = await fixture.start({ ...agent, cluster: { agentCard } });
+    const agentCard = cardWith({ extendedAgentCard: true });
+    const missing = await fixture.start(withGrpc({ ...askingAgent, cluster: { agentCard } }));
     expect(await errorName(extendedCard(missing, transport))).toBe('ExtendedAgentCardNotConfiguredError');
-    const app = await fixture.start({
-      ...agent,
-      cluster: {
-        agentCard,
-        extendedAgentCard: async ({ user }) => ({
-          ...(await plain.client().then((client) => client.getAgentCard())),
-          name: `for ${user?.userName}`,
-        }),
-      },
-    });
+    const app = await fixture.start(
+      withGrpc({
+        ...askingAgent,
+        cluster: {
+          agentCard,
+          extendedAgentCard: ({ user }) =>
+            Promise.resolve(AgentCard.fromJSON({ ...agentCard, name: `for ${user?.userName}` })),
+        },
+      }),
+    );
     const card = await extendedCard(app, transport, 'alice');
     expect(card.name).toBe('for alice');
   });
 
   test.each(TRANSPORTS)('that offers no push, and the push methods say so, over %s', async (transport) => {
-    const capabilities = { pushNotifications: false, streaming: true, extensions: [] };
     const app = await fixture.start({
-      ...agent,
-      cluster: { agentCard: { name: 'n', description: 'd', version: '1', capabilities } },
+      ...askingAgent,
+      cluster: { agentCard: cardWith({ pushNotifications: false }) },
     });
     expect((await cardOf(app)).capabilities?.pushNotifications ?? false).toBe(false);
     const client = await app.client({ transport });
     const { id: taskId } = await send(client, 'hello');
-    if (transport === 'JSONRPC') {
-      for (const method of ['Create', 'Get', 'Delete'].map((verb) => `${verb}TaskPushNotificationConfig`)) {
-        const answer = await post(
-          app,
-          transport,
-          callBody(transport, method, { taskId, id: 'c', url: 'https://x.test' }),
-        );
-        expect(answer.code).toBe(-32003);
-      }
-      const listed = await post(app, transport, callBody(transport, 'ListTaskPushNotificationConfigs', { taskId }));
-      expect(listed.code).toBe(-32003);
-      return;
-    }
-    const path = `/a2a/rest/tasks/${taskId}/pushNotificationConfigs`;
-    const headers = { 'a2a-version': '1.0' };
-    const answers = [
-      await post(app, transport, '{"url":"https://x.test"}', { path }),
-      ...(await Promise.all(
-        [
-          [path, 'GET'],
-          [`${path}/c`, 'GET'],
-          [`${path}/c`, 'DELETE'],
-        ].map(async ([at, method]) => {
-          const response = await fetch(app.url + at, { method: method!, headers });
-          return { status: response.status, text: await response.text() };
-        }),
-      )),
-    ];
-    for (const { status, text } of answers) {
-      expect([status, text]).toEqual([400, expect.stringContaining('PUSH_NOTIFICATION_NOT_SUPPORTED')]);
+    const asked = { taskId, id: 'c', url: 'https://x.test' };
+    const wire = new HttpClient(app.url, transport);
+    for (const verb of ['Create', 'Get', 'Delete', 'List']) {
+      const method = `${verb}TaskPushNotificationConfig${verb === 'List' ? 's' : ''}`;
+      const { error } = await wire.call(method, asked);
+      expect([method, error?.reason]).toEqual([method, 'PUSH_NOTIFICATION_NOT_SUPPORTED']);
+      expect(error?.code).toBe(transport === 'JSONRPC' ? -32003 : 400);
     }
   });
 
   test.each(TRANSPORTS)(
     'that does not stream makes streaming calls UnsupportedOperationError, over %s',
     async (transport) => {
-      const capabilities = { streaming: false, extensions: [] };
-      const app = await fixture.start({
-        ...agent,
-        cluster: { agentCard: { name: 'n', description: 'd', version: '1', capabilities } },
-      });
+      const app = await fixture.start({ ...askingAgent, cluster: { agentCard: cardWith({ streaming: false }) } });
       const client = await app.client({ transport });
       const { id } = await send(client, 'hello');
       const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'hello' }] };
@@ -159,12 +97,7 @@ describe('The agent card', () => {
 
   test.each(TRANSPORTS)('that requires an extension is only for clients that know it, over %s', async (transport) => {
     const extensions = [{ uri: 'https://example.com/ext', required: true, description: '', params: undefined }];
-    const app = await fixture.start({
-      ...agent,
-      cluster: {
-        agentCard: { name: 'n', description: 'd', version: '1', capabilities: { extensions, streaming: true } },
-      },
-    });
+    const app = await fixture.start({ ...askingAgent, cluster: { agentCard: cardWith({ extensions }) } });
     const client = await app.client({ transport });
     const error = await errorOf(send(client, 'hello'));
     expect([error.name, error.message]).toEqual([
@@ -179,7 +112,7 @@ describe('The agent card', () => {
 
 test('validateInputModes refuses parts in media types that the card does not name', async () => {
   const app = await fixture.start({
-    ...agent,
+    ...askingAgent,
     cluster: {
       agentCard: { name: 'n', description: 'd', version: '1', defaultInputModes: ['application/json'] },
       validateInputModes: true,

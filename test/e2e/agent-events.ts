@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Artifact, type Message, type Part, Role, type Task, TaskState } from '@a2a-js/sdk';
 import { AgentEvent, type ExecutionEventBus } from '@a2a-js/sdk/server';
+import type { Turn } from 'nestjs-a2a-cluster';
 
 /** The task that an event is for: a request context will do. */
 export interface TaskRef {
@@ -24,8 +25,14 @@ export const rawPart = (value: Buffer): Part => ({
 
 export function agentMessage({ taskId, contextId }: TaskRef, text: string, parts = [textPart(text)]): Message {
   return {
-    ...{ messageId: randomUUID(), taskId, contextId, role: Role.ROLE_AGENT, parts },
-    ...{ metadata: undefined, extensions: [], referenceTaskIds: [] },
+    messageId: randomUUID(),
+    taskId,
+    contextId,
+    role: Role.ROLE_AGENT,
+    parts,
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
   };
 }
 
@@ -35,8 +42,13 @@ export function artifactOf(artifactId: string, ...parts: Part[]): Artifact {
 
 export function taskOf(ref: TaskRef, state: TaskState, more: Partial<Task> = {}): Task {
   return {
-    ...{ id: ref.taskId, contextId: ref.contextId, status: { state, message: undefined, timestamp: undefined } },
-    ...{ artifacts: [], history: [], metadata: undefined, ...more },
+    id: ref.taskId,
+    contextId: ref.contextId,
+    status: { state, message: undefined, timestamp: undefined },
+    artifacts: [],
+    history: [],
+    metadata: undefined,
+    ...more,
   };
 }
 
@@ -49,7 +61,10 @@ export function publishStatus(bus: ExecutionEventBus, ref: TaskRef, state: TaskS
   const { taskId, contextId } = ref;
   bus.publish(
     AgentEvent.statusUpdate({
-      ...{ taskId, contextId, status: { state, message, timestamp: undefined }, metadata: undefined },
+      taskId,
+      contextId,
+      status: { state, message, timestamp: undefined },
+      metadata: undefined,
     }),
   );
 }
@@ -73,6 +88,10 @@ export const completed = (bus: ExecutionEventBus, ref: TaskRef, text?: string): 
 
 export const inputRequired = (bus: ExecutionEventBus, ref: TaskRef, text?: string): void =>
   publishStatus(bus, ref, TaskState.TASK_STATE_INPUT_REQUIRED, text);
+
+/** Resolves with the reason once the turn's signal aborts. */
+export const aborted = ({ signal }: Turn): Promise<unknown> =>
+  new Promise((resolve) => signal.addEventListener('abort', () => resolve(signal.reason)));
 
 /** The text of a message's first part. */
 export function textOf(message: Message | undefined): string {

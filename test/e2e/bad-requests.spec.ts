@@ -1,35 +1,20 @@
 import { randomUUID } from 'node:crypto';
-import { cancel, errorName, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
+import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
-import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
-import { completed, inputRequired, textOf } from './agent-events.js';
+import { type AgentApp, AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';
 import { type Answer, answerOf, callBody, messageBody, post } from './raw-requests.js';
+import { askingAgent } from './agents.js';
 
 const fixture = new AgentAppFixture();
 
-const agent: AgentBehaviour = {
-  execute: (context, bus) =>
-    textOf(context.userMessage) === 'ask' ? inputRequired(bus, context) : completed(bus, context),
-};
-
-const countRows = (): Promise<unknown> =>
-  fixture.database.query(
-    `SELECT (SELECT count(*) FROM a2a_tasks) AS tasks, (SELECT count(*) FROM a2a_task_events) AS events,
-            (SELECT count(*) FROM a2a_task_leases) AS leases, (SELECT count(*) FROM a2a_message_receipts) AS receipts`,
-  );
-
 /** Nothing is half written, and the app lives. */
 async function expectUntouched(app: AgentApp, before: unknown): Promise<void> {
-  expect(await countRows()).toEqual(before);
-  expect(stateName(await send(await app.client(), 'still there?'))).toBe('COMPLETED');
+  expect(await fixture.countRows()).toEqual(before);
+  expect(stateName(await send(await app.client(), 'end'))).toBe('COMPLETED');
 }
 
-const LONG = 'x'.repeat(513);
 const badIds: [string, string][] = [
-  ['blank', '  '],
-  ['NUL-bearing', 'a\0b'],
-  ['longer than 512 bytes', LONG],
-  ['longer than 512 bytes in UTF-8', 'ä'.repeat(257)],
+  ['longer than 512 bytes', 'x'.repeat(513)],
   ['with a lone surrogate', 'a\ud800b'],
 ];
 
@@ -38,8 +23,8 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
   let before: unknown;
 
   beforeEach(async () => {
-    app = await fixture.start({ ...agent, cluster: { transports: { bodyLimitBytes: 1_000_000 } } });
-    before = await countRows();
+    app = await fixture.start({ ...askingAgent, cluster: { transports: { bodyLimitBytes: 1_000_000 } } });
+    before = await fixture.countRows();
   });
 
   /** Sends and expects a malformed request, in the transport's form. */
@@ -49,15 +34,6 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     if (transport === 'JSONRPC') expect(code).toBe(-32602);
     else expect(reason).toBe('INVALID_PARAMS');
   };
-
-  test('an unknown task is TaskNotFoundError for every call', async () => {
-    const client = await app.client({ transport });
-    const id = randomUUID();
-    const calls = [getTask(client, id), cancel(client, id), subscribe(client, id)];
-    const sends = [send(client, 'hello', { taskId: id }), stream(client, 'hello', { taskId: id })];
-    for (const call of [...calls, ...sends]) expect(await errorName(call)).toBe('TaskNotFoundError');
-    await expectUntouched(app, before);
-  });
 
   test.each(badIds)('an id that is %s is malformed, wherever it stands', async (_what, id) => {
     for (const field of ['messageId', 'contextId', 'taskId']) {
@@ -97,18 +73,13 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     else expectMalformed(answer);
   });
 
-  test('no message at all is malformed', async () => {
-    expectMalformed(await post(app, transport, callBody(transport, 'SendMessage', {})));
-    expectMalformed(await post(app, transport, callBody(transport, 'SendMessage', { message: null })));
-    await expectUntouched(app, before);
-  });
-
   test.each([
     ['an array', '[]'],
     ['a number', '5'],
     ['null', 'null'],
     ['a text', '"hello"'],
     ['a message that is a number', JSON.stringify({ message: 5 })],
+    ['a message that is null', JSON.stringify({ message: null })],
     ['a part that is null', JSON.stringify({ message: { messageId: 'm', parts: [null] } })],
   ])('%s for a body, or for its parameters, is answered with an error, and leaves nothing', async (_what, text) => {
     const call = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":${text}}`;
@@ -159,7 +130,7 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     const body = `{${keys},"message":{"messageId":"proto ${transport}","parts":${parts},"metadata":{${keys}}}}`;
     const call = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":${body}}`;
     const { status, text } = await post(app, transport, transport === 'JSONRPC' ? call : body);
-    expect([status, text]).toEqual([200, expect.stringContaining('TASK_STATE_COMPLETED')]);
+    expect([status, text]).toEqual([200, expect.stringContaining('TASK_STATE_INPUT_REQUIRED')]);
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
   });
 
@@ -172,21 +143,12 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     await expectUntouched(app, before);
   });
 
-  test('another content type is ContentTypeNotSupportedError', async () => {
-    for (const contentType of ['text/plain', 'application/xml', 'multipart/form-data; boundary=x']) {
-      const { status, code, reason } = await post(app, transport, messageBody(transport), { contentType });
-      if (transport === 'JSONRPC') expect([status, code]).toEqual([200, -32005]);
-      else expect([status, reason]).toEqual([415, 'CONTENT_TYPE_NOT_SUPPORTED']);
-    }
-    await expectUntouched(app, before);
-  });
-
   test('a charset beside the content type is fine; REST takes its own media type too', async () => {
     const types = ['application/json; charset=utf-8', ...(transport === 'HTTP+JSON' ? ['application/a2a+json'] : [])];
     for (const contentType of types) {
       const body = messageBody(transport, { messageId: randomUUID() });
       const { status, text } = await post(app, transport, body, { contentType });
-      expect([status, text]).toEqual([200, expect.stringContaining('TASK_STATE_COMPLETED')]);
+      expect([status, text]).toEqual([200, expect.stringContaining('TASK_STATE_INPUT_REQUIRED')]);
     }
   });
 
@@ -234,18 +196,6 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     expect((await post(app, transport, body)).status).toBe(200);
   });
 
-  test('an unknown method is told so', async () => {
-    if (transport === 'JSONRPC') {
-      const { status, code } = await post(app, transport, callBody(transport, 'SendSmoke', {}));
-      expect([status, code]).toEqual([200, -32601]);
-    } else {
-      const { status } = await post(app, transport, '{}', { path: '/a2a/rest/message:smoke' });
-      expect(status).toBe(404);
-      expect((await post(app, transport, '{}', { path: '/a2a/rest' })).status).toBe(404);
-    }
-    await expectUntouched(app, before);
-  });
-
   test('another HTTP method on the endpoint is 404 or 405, and no hanging request', async () => {
     const path = transport === 'JSONRPC' ? '/a2a/jsonrpc' : '/a2a/rest/message:send';
     for (const method of ['GET', 'PUT', 'DELETE', 'PATCH']) {
@@ -255,20 +205,12 @@ describe.each(TRANSPORTS)('Bad requests over %s', (transport) => {
     }
   });
 
-  test.each(['0.3', '2.0', 'one', null])('A2A-Version %s is VersionNotSupportedError', async (version) => {
-    const { status, code, reason } = await post(app, transport, messageBody(transport), { version });
-    if (transport === 'JSONRPC') expect([status, code]).toEqual([200, -32009]);
-    else expect([status, reason]).toEqual([400, 'VERSION_NOT_SUPPORTED']);
-    await expectUntouched(app, before);
-  });
-
-  test('A2A-Version may have a patch number, and may stand in the query instead', async () => {
+  test('A2A-Version may stand in the query instead', async () => {
     const good = messageBody(transport, { messageId: randomUUID() });
-    expect((await post(app, transport, good, { version: '1.0.7' })).text).toContain('TASK_STATE_COMPLETED');
     const path = transport === 'JSONRPC' ? '/a2a/jsonrpc' : '/a2a/rest/message:send';
     const inQuery = (version: string): Promise<Answer> =>
       post(app, transport, good, { version: null, path: `${path}?A2A-Version=${version}` });
-    expect((await inQuery('1.0')).text).toContain('TASK_STATE_COMPLETED');
+    expect((await inQuery('1.0')).text).toContain('TASK_STATE_INPUT_REQUIRED');
     expect((await inQuery('2.0')).text).toContain('VERSION_NOT_SUPPORTED');
     if (transport === 'JSONRPC') return;
     const list = await fetch(`${app.url}/a2a/rest/tasks?A2A-Version=1.0&pageSize=1`);

@@ -3,7 +3,7 @@ import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
-import { inputRequired, working } from './agent-events.js';
+import { aborted, inputRequired, working } from './agent-events.js';
 
 const fixture = new AgentAppFixture();
 
@@ -22,7 +22,7 @@ describe('Effects of a task that is canceled', () => {
         const { turn } = context;
         working(bus, context);
         await turn.effect('reserve', { replay: 'never' }, () => void calls.push('reserve'));
-        await new Promise((resolve) => turn.signal.addEventListener('abort', resolve));
+        await aborted(turn);
         await turn
           .effect('charge', { replay: 'never' }, () => void calls.push('charge'))
           .catch((error: unknown) => late.resolve(error));

@@ -11,15 +11,16 @@ import {
   AgentAppFixture,
   type AgentAppOptions,
   type AgentBehaviour,
+  ALL_TRANSPORTS,
+  cardWith,
   TRANSPORTS,
 } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
-import { patientAgent, targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';
+import { targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';
 import { messageBody, post } from './raw-requests.js';
+import { patientAgent } from './agents.js';
 
 const fixture = new AgentAppFixture();
-
-const ALL_TRANSPORTS = [...TRANSPORTS, 'GRPC'] as const;
 
 const agent: AgentBehaviour = {
   execute: (context, bus) => {
@@ -34,10 +35,7 @@ const both = (options: AgentAppOptions): AgentAppOptions =>
   withGrpc({ ...options, cluster: { legacyCompat: true, ...options.cluster } });
 
 const pushing: AgentAppOptions['cluster'] = {
-  agentCard: {
-    ...{ name: 'n', description: 'd', version: '1' },
-    capabilities: { streaming: true, pushNotifications: true, extensions: [] },
-  },
+  agentCard: cardWith({ pushNotifications: true }),
   push: { allow: ['127.0.0.0/8'], backoffMs: 20 },
 };
 
@@ -64,19 +62,28 @@ describe('Version 0.3', () => {
     const app = await fixture.start(both({ ...agent, cluster: { agentCard } }));
     const old = await legacyCardOf(app.url);
     expect(old).toMatchObject({
-      ...{ name: 'n', protocolVersion: '0.3', url: `${app.url}/a2a/jsonrpc`, preferredTransport: 'JSONRPC' },
+      name: 'test agent',
+      protocolVersion: '0.3',
+      url: `${app.url}/a2a/jsonrpc`,
+      preferredTransport: 'JSONRPC',
       additionalInterfaces: [
         { url: `${app.url}/a2a/rest`, transport: 'HTTP+JSON' },
         { url: targetOf(app), transport: 'GRPC' },
       ],
-      ...{ capabilities: { streaming: true, pushNotifications: true }, skills: [{ id: 's', tags: ['t'] }] },
+      capabilities: { streaming: true, pushNotifications: true },
+      skills: [{ id: 's', tags: ['t'] }],
     });
     const response = await fetch(`${app.url}/.well-known/agent-card.json`, { headers: { 'a2a-version': '1.0' } });
     expect(response.headers.get('vary')).toMatch(/a2a-version/i);
     const { supportedInterfaces, ...card } = (await response.json()) as Record<string, unknown>;
     expect(card).not.toHaveProperty('protocolVersion');
     expect((supportedInterfaces as { protocolVersion: string }[]).map((it) => it.protocolVersion)).toEqual([
-      ...['1.0', '1.0', '1.0', '0.3', '0.3', '0.3'],
+      '1.0',
+      '1.0',
+      '1.0',
+      '0.3',
+      '0.3',
+      '0.3',
     ]);
   });
 
@@ -121,7 +128,7 @@ describe.each(ALL_TRANSPORTS)('A client of version 0.3, over %s', (transport) =>
   });
 
   test('a task that is sent at A is followed, seen and canceled at B', async () => {
-    const { options } = patientAgent();
+    const options = patientAgent();
     const [a, b] = await fixture.startTwo(both(options));
     const sender = Recording.send(await legacyClientFor(a.url, { transport }), 'hello');
     const { id } = await sender.task();
@@ -146,7 +153,7 @@ describe.each(ALL_TRANSPORTS)('A client of version 0.3, over %s', (transport) =>
   });
 
   test('that hangs up leaves no follower, and the turn alone', async () => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const { app, old } = await start(options);
     const followers = watchFollowers(app);
     const sender = Recording.send(old, 'hello');
@@ -192,7 +199,7 @@ describe.each(ALL_TRANSPORTS)('A client of version 0.3, over %s', (transport) =>
   const isLast = (body: object | undefined): boolean => /"state":"(TASK_STATE_)?completed"/i.test(JSON.stringify(body));
 
   test('is refused by a replica that shuts down, which still serves the rest', async () => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const { app, old } = await start({ ...options, cluster: { turns: { drainTimeoutMs: 20_000 } } });
     const sender = Recording.send(old, 'hello');
     const { id } = await sender.task();
@@ -210,7 +217,9 @@ describe.each(ALL_TRANSPORTS)('A client of version 0.3, over %s', (transport) =>
 describe('What version 0.3 is answered with', () => {
   const sending = (text: string): string =>
     JSON.stringify({
-      ...{ jsonrpc: '2.0', id: 7, method: 'message/send' },
+      jsonrpc: '2.0',
+      id: 7,
+      method: 'message/send',
       params: { message: { kind: 'message', messageId: text, role: 'user', parts: [{ kind: 'text', text }] } },
     });
   const restSending = (text: string): string =>
@@ -221,7 +230,9 @@ describe('What version 0.3 is answered with', () => {
     const app = await fixture.start(both(agent));
     const answer = await post(app, 'JSONRPC', sending('hello'), { version: null });
     expect(JSON.parse(answer.text)).toMatchObject({
-      ...{ jsonrpc: '2.0', id: 7, result: { kind: 'task', status: { state: 'input-required' } } },
+      jsonrpc: '2.0',
+      id: 7,
+      result: { kind: 'task', status: { state: 'input-required' } },
     });
     const rest = await post(app, 'HTTP+JSON', restSending('hello rest'), bare);
     expect([rest.status, JSON.parse(rest.text)]).toMatchObject([201, { task: { status: {} } }]);
@@ -233,7 +244,7 @@ describe('What version 0.3 is answered with', () => {
   });
 
   test('has errors in it: of a body that is none, of one that is too large, and of a shutdown', async () => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const app = await fixture.start(
       both({ ...options, cluster: { transports: { bodyLimitBytes: 1_000 }, turns: { drainTimeoutMs: 20_000 } } }),
     );
@@ -244,10 +255,14 @@ describe('What version 0.3 is answered with', () => {
     const json = 'application/json';
     expect(await rest('{')).toEqual([400, json, { code: -32_700, message: 'Invalid JSON payload.' }]);
     expect(await rest(restSending('x'.repeat(1_000)))).toEqual([
-      ...[413, json, { code: -32_600, message: expect.stringMatching(/larger than 1000 bytes/) as string }],
+      413,
+      json,
+      { code: -32_600, message: expect.stringMatching(/larger than 1000 bytes/) as string },
     ]);
     expect(await rest(JSON.stringify({ message: { messageId: 'm', content: 1 } }))).toEqual([
-      ...[400, json, { code: -32_602, message: expect.any(String) as string }],
+      400,
+      json,
+      { code: -32_602, message: expect.any(String) as string },
     ]);
     // What some clients send where there is nothing to send.
     const path = '/a2a/rest/v1/tasks/none:cancel';
@@ -259,12 +274,16 @@ describe('What version 0.3 is answered with', () => {
     await sender.task();
     const closing = app.close();
     expect(await rest(restSending('late'))).toEqual([
-      ...[503, json, { code: -32_603, message: expect.stringMatching(/shutting down/) as string }],
+      503,
+      json,
+      { code: -32_603, message: expect.stringMatching(/shutting down/) as string },
     ]);
     for (const method of ['message/send', 'message/stream']) {
       const late = await post(app, 'JSONRPC', sending('late').replace('message/send', method), { version: null });
       expect([late.status, late.headers.get('retry-after'), JSON.parse(late.text)]).toEqual([
-        ...[503, '1', { jsonrpc: '2.0', id: 7, error: { code: -32_603, message: expect.any(String) as string } }],
+        503,
+        '1',
+        { jsonrpc: '2.0', id: 7, error: { code: -32_603, message: expect.any(String) as string } },
       ]);
     }
     over.resolve();

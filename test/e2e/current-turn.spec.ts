@@ -14,7 +14,7 @@ import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { Barrier, Deferred, eventually, within } from '../../tools/harness/wait.js';
 import { AgentAppFixture } from './agent-app.fixture.js';
-import { completed, inputRequired, textOf, working } from './agent-events.js';
+import { aborted, completed, inputRequired, working } from './agent-events.js';
 
 const fixture = new AgentAppFixture();
 
@@ -79,27 +79,6 @@ describe('currentTurn()', () => {
     const tasks = await Promise.all([send(client, 'one'), send(client, 'two')]);
     expect(tasks.map(stateName)).toEqual(['COMPLETED', 'COMPLETED']);
     for (const { id } of tasks) expect(seen.get(id)?.taskId).toBe(id);
-  });
-
-  test('is there in cancelTask, of a running and of a waiting task', async () => {
-    const seen: [string, string][] = [];
-    const app = await fixture.start({
-      execute: async (context, bus) => {
-        if (textOf(context.userMessage) === 'ask') return inputRequired(bus, context);
-        working(bus, context);
-        await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
-      },
-      cancelTask: (taskId) => void seen.push([taskId, currentTurn().taskId]),
-    });
-    const client = await app.client();
-    const waiting = await send(client, 'ask');
-    await cancel(client, waiting.id);
-    const running = await send(client, 'work', { configuration: { returnImmediately: true } });
-    await cancel(client, running.id);
-    expect(seen).toEqual([
-      [waiting.id, waiting.id],
-      [running.id, running.id],
-    ]);
   });
 
   test('throws NoCurrentTurnError outside of a turn: in a controller, and in what was bound before', async () => {
@@ -184,7 +163,7 @@ describe('The turn', () => {
     const app = await fixture.start({
       execute: async (context, bus) => {
         working(bus, context);
-        await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+        await aborted(context.turn);
         canceled.resolve(context.turn);
       },
     });
@@ -193,7 +172,7 @@ describe('The turn', () => {
     await cancel(client, (await sender.task()).id);
     const turn = await canceled.promise;
     expect(turn.signal.reason).toBeInstanceOf(TaskCanceledError);
-    expect((turn.signal.reason as TaskCanceledError).code).toBe('TASK_CANCELED');
+    expect((turn.signal.reason as TaskCanceledError).code).toBe('A2A_TASK_CANCELED');
     expect(() => turn.assertHeld()).toThrow(TaskCanceledError);
     await sender.finished();
   });
@@ -205,7 +184,7 @@ describe('The turn', () => {
       execute: async (context, bus) => {
         working(bus, context);
         await context.turn.flush();
-        await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+        await aborted(context.turn);
         completed(bus, context, 'too late');
         await expect(context.turn.flush()).rejects.toThrow(LeaseLostError);
         lost.resolve(context.turn);
@@ -220,7 +199,7 @@ describe('The turn', () => {
       "UPDATE a2a_task_leases SET generation = DEFAULT, holder = 'another', expires_at = clock_timestamp()",
     );
     const turn = await within(lost.promise, 5_000, 'the turn hears that its lease is lost');
-    expect((turn.signal.reason as LeaseLostError).code).toBe('LEASE_LOST');
+    expect((turn.signal.reason as LeaseLostError).code).toBe('A2A_LEASE_LOST');
     expect(() => turn.assertHeld()).toThrow(LeaseLostError);
     await late.promise;
     await app.sweep();

@@ -6,7 +6,13 @@ import { InMemoryLeaseStore } from '../../libs/a2a-cluster/src/testing/index.js'
 import { cancel, errorName, errorOf, getTask, send } from '../../tools/harness/client.js';
 import { Recording, type RecordingEnd, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
-import { type AgentAppOptions, AgentAppFixture, type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
+import {
+  AgentAppFixture,
+  type AgentAppOptions,
+  ALL_TRANSPORTS,
+  type ClusterOptions,
+  WITHOUT_LEASES,
+} from './agent-app.fixture.js';
 import { artifactOf, publishArtifact, publishStatus, textPart, working } from './agent-events.js';
 import { LeaseWatch } from '../../libs/a2a-cluster/src/turns/lease-watch.js';
 import { statusEvent } from '../../libs/a2a-cluster/src/turns/status-events.js';
@@ -17,8 +23,6 @@ const fixture = new AgentAppFixture();
 
 /** Heartbeats that come too late for any of these tests: what is noticed is noticed by the poll. */
 const LEASES = { heartbeatIntervalMs: 60_000, ttlMs: 200_000 };
-
-const WITHOUT_LEASES: ClusterOptions = { leases: false, sweeper: undefined as never };
 
 /** Says WORKING, then nothing more, and does not listen to its signal. */
 function silentAgent(cluster: ClusterOptions = { leases: LEASES }) {
@@ -55,7 +59,7 @@ const dropLeases = (): Promise<unknown> => fixture.database.query('DELETE FROM a
 async function expectAborted(aborted: Deferred<unknown>): Promise<void> {
   const reason = await within(aborted.promise, 5_000, 'the executor is told');
   expect(reason).toBeInstanceOf(LeaseLostError);
-  expect((reason as TurnAbortedError).code).toBe('LEASE_LOST');
+  expect((reason as TurnAbortedError).code).toBe('A2A_LEASE_LOST');
 }
 
 const nameOf = async (end: Promise<RecordingEnd>): Promise<string> =>
@@ -66,54 +70,51 @@ const nameOf = async (end: Promise<RecordingEnd>): Promise<string> =>
     }),
   );
 
-describe.each([...TRANSPORTS, 'GRPC' as const])(
-  'A task that is deleted under a silent executor, over %s',
-  (transport) => {
-    const served = (options: AgentAppOptions): AgentAppOptions => (transport === 'GRPC' ? withGrpc(options) : options);
+describe.each(ALL_TRANSPORTS)('A task that is deleted under a silent executor, over %s', (transport) => {
+  const served = (options: AgentAppOptions): AgentAppOptions => (transport === 'GRPC' ? withGrpc(options) : options);
 
-    test('I6 a blocking send, its stream and subscribers end with TaskNotFoundError, and the executor is told', async () => {
-      for (const which of ['blocking', 'streaming'] as const) {
-        const { options, started, aborted, over } = silentAgent();
-        const [a, b] = await fixture.startTwo(served(options));
-        const [atA, atB] = [await a.client({ transport }), await b.client({ transport })];
-        const sender = which === 'streaming' ? Recording.send(atA, 'hello') : undefined;
-        const sending = sender ? undefined : errorName(send(atA, 'hello'));
-        const { taskId } = await started.promise;
-        const subscribers = [Recording.subscribe(atA, taskId), Recording.subscribe(atB, taskId)];
-        for (const subscriber of subscribers) await subscriber.task();
-        await sender?.waitFor((_response, at) => at === 1);
-        await deleteTask(taskId);
-        for (const { ended } of subscribers) expect(await nameOf(ended)).toBe('TaskNotFoundError');
-        if (sender) expect(await nameOf(sender.ended)).toBe('TaskNotFoundError');
-        else expect(await within(sending!, 5_000, 'the send ends')).toBe('TaskNotFoundError');
-        await expectAborted(aborted);
-        expect(await errorName(getTask(atB, taskId))).toBe('TaskNotFoundError');
-        await dropLeases();
-        over.resolve();
-      }
-    });
-
-    test('I6 a cancel that waits for it ends with TaskNotFoundError', async () => {
-      const { options, started, over } = silentAgent({ leases: LEASES, turns: { cancelTimeoutMs: 60_000 } });
+  test('I6 a blocking send, its stream and subscribers end with TaskNotFoundError, and the executor is told', async () => {
+    for (const which of ['blocking', 'streaming'] as const) {
+      const { options, started, aborted, over } = silentAgent();
       const [a, b] = await fixture.startTwo(served(options));
       const [atA, atB] = [await a.client({ transport }), await b.client({ transport })];
-      const sender = Recording.send(atA, 'hello');
+      const sender = which === 'streaming' ? Recording.send(atA, 'hello') : undefined;
+      const sending = sender ? undefined : errorName(send(atA, 'hello'));
       const { taskId } = await started.promise;
-      const canceling = errorName(cancel(atB, taskId));
-      await eventually(async () => {
-        const [lease] = await fixture.database.query<{ flagged: boolean }>(
-          'SELECT cancel_requested_at IS NOT NULL AS flagged FROM a2a_task_leases',
-        );
-        return lease?.flagged;
-      });
+      const subscribers = [Recording.subscribe(atA, taskId), Recording.subscribe(atB, taskId)];
+      for (const subscriber of subscribers) await subscriber.task();
+      await sender?.waitFor((_response, at) => at === 1);
       await deleteTask(taskId);
-      expect(await within(canceling, 5_000, 'the cancel ends')).toBe('TaskNotFoundError');
-      expect(await nameOf(sender.ended)).toBe('TaskNotFoundError');
+      for (const { ended } of subscribers) expect(await nameOf(ended)).toBe('TaskNotFoundError');
+      if (sender) expect(await nameOf(sender.ended)).toBe('TaskNotFoundError');
+      else expect(await within(sending!, 5_000, 'the send ends')).toBe('TaskNotFoundError');
+      await expectAborted(aborted);
+      expect(await errorName(getTask(atB, taskId))).toBe('TaskNotFoundError');
       await dropLeases();
       over.resolve();
+    }
+  });
+
+  test('I6 a cancel that waits for it ends with TaskNotFoundError', async () => {
+    const { options, started, over } = silentAgent({ leases: LEASES, turns: { cancelTimeoutMs: 60_000 } });
+    const [a, b] = await fixture.startTwo(served(options));
+    const [atA, atB] = [await a.client({ transport }), await b.client({ transport })];
+    const sender = Recording.send(atA, 'hello');
+    const { taskId } = await started.promise;
+    const canceling = errorName(cancel(atB, taskId));
+    await eventually(async () => {
+      const [lease] = await fixture.database.query<{ flagged: boolean }>(
+        'SELECT cancel_requested_at IS NOT NULL AS flagged FROM a2a_task_leases',
+      );
+      return lease?.flagged;
     });
-  },
-);
+    await deleteTask(taskId);
+    expect(await within(canceling, 5_000, 'the cancel ends')).toBe('TaskNotFoundError');
+    expect(await nameOf(sender.ended)).toBe('TaskNotFoundError');
+    await dropLeases();
+    over.resolve();
+  });
+});
 
 describe('What vanishes under a silent executor', () => {
   test('I6 without leases: a task that is deleted ends the turn, and none is read whole to find that out', async () => {

@@ -1,3 +1,4 @@
+import type { Client } from '@a2a-js/sdk/client';
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { ExecutionEventBus } from '@a2a-js/sdk/server';
 import {
@@ -10,6 +11,7 @@ import {
   Injectable,
   Module,
   SetMetadata,
+  type Type,
   UseFilters,
   UseGuards,
 } from '@nestjs/common';
@@ -90,9 +92,14 @@ const rows = (): Promise<unknown> =>
 describe.each(TRANSPORTS)('@UseGuards on the executor, over %s', (transport) => {
   beforeEach(() => seen.splice(0));
 
+  /** A client of an app whose executor is guarded. */
+  async function guarded(executor: Type<TurnExecutor> = GuardedAgent): Promise<Client> {
+    const app = await fixture.start({ cluster: { executor, imports: [BlacklistModule] } });
+    return app.client({ transport });
+  }
+
   test('a class guard with dependencies that refuses a new task leaves nothing behind', async () => {
-    const app = await fixture.start({ cluster: { executor: GuardedAgent, imports: [BlacklistModule] } });
-    const client = await app.client({ transport });
+    const client = await guarded();
     const before = await rows();
     const error = await errorOf(send(client, 'please'));
     expect(error.name).toBe('UnsupportedOperationError');
@@ -106,8 +113,7 @@ describe.each(TRANSPORTS)('@UseGuards on the executor, over %s', (transport) => 
   });
 
   test('a refused follow-up leaves the task as it was', async () => {
-    const app = await fixture.start({ cluster: { executor: GuardedAgent, imports: [BlacklistModule] } });
-    const client = await app.client({ transport });
+    const client = await guarded();
     const { id: taskId } = await send(client, 'hello');
     const before = await rows();
     expect(await errorName(send(client, 'please', { taskId }))).toBe('UnsupportedOperationError');
@@ -117,8 +123,7 @@ describe.each(TRANSPORTS)('@UseGuards on the executor, over %s', (transport) => 
   });
 
   test("what a guard throws is told: a protocol error as it is, another one's message in a named error", async () => {
-    const app = await fixture.start({ cluster: { executor: GuardedAgent, imports: [BlacklistModule] } });
-    const client = await app.client({ transport });
+    const client = await guarded();
     const forbidden = await errorOf(send(client, 'forbidden'));
     expect([forbidden.name, forbidden.message]).toEqual([
       'UnsupportedOperationError',
@@ -129,8 +134,7 @@ describe.each(TRANSPORTS)('@UseGuards on the executor, over %s', (transport) => 
   });
 
   test("a guard sees a context of type 'a2a', the handler, the class and their metadata", async () => {
-    const app = await fixture.start({ cluster: { executor: GuardedAgent, imports: [BlacklistModule] } });
-    const client = await app.client({ transport });
+    const client = await guarded();
     const { id } = await send(client, 'hello');
     await cancel(client, id);
     expect(seen).toEqual([
@@ -147,8 +151,7 @@ describe.each(TRANSPORTS)('@UseGuards on the executor, over %s', (transport) => 
         return super.execute(context, bus);
       }
     }
-    const app = await fixture.start({ cluster: { executor: Agent, imports: [BlacklistModule] } });
-    const client = await app.client({ transport });
+    const client = await guarded(Agent);
     expect(await errorName(send(client, 'please'))).toBe('UnsupportedOperationError');
     const { id } = await send(client, 'hello');
     expect(stateName(await cancel(client, id))).toBe('CANCELED');
@@ -184,8 +187,7 @@ describe.each(TRANSPORTS)('@UseGuards on the executor, over %s', (transport) => 
     @UseFilters(Translate)
     @Injectable()
     class Agent extends AskingAgent {}
-    const app = await fixture.start({ cluster: { executor: Agent, imports: [BlacklistModule] } });
-    const error = await errorOf(send(await app.client({ transport }), 'forbidden'));
+    const error = await errorOf(send(await guarded(Agent), 'forbidden'));
     expect([error.name, error.message]).toEqual(['TaskNotFoundError', expect.stringContaining('translated in a2a')]);
   });
 });

@@ -17,7 +17,7 @@ import { catchError, Observable, of, tap, throwError } from 'rxjs';
 import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
-import { completed, inputRequired, publishStatus, textOf, working } from './agent-events.js';
+import { aborted, completed, inputRequired, publishStatus, textOf, working } from './agent-events.js';
 
 const fixture = new AgentAppFixture();
 
@@ -83,7 +83,7 @@ describe('@UseInterceptors on the executor', () => {
         execute: async (context, bus) => {
           if (textOf(context.userMessage) === 'ask') return inputRequired(bus, context);
           working(bus, context);
-          await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+          await aborted(context.turn);
         },
       }),
       UseInterceptors(around('one')),
@@ -104,7 +104,7 @@ describe('@UseInterceptors on the executor', () => {
       agent({
         execute: async (context, bus) => {
           working(bus, context);
-          await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+          await aborted(context.turn);
         },
       }),
       UseInterceptors(around('one')),

@@ -9,7 +9,8 @@ import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { eventually, within } from '../../tools/harness/wait.js';
 import { type AgentApp, AgentAppFixture, type AgentBehaviour } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textPart } from './agent-events.js';
-import { chunksOf, grpcRequest as request, patientAgent, targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';
+import { chunksOf, grpcRequest as request, targetOf, watchFollowers, withGrpc } from './grpc.fixture.js';
+import { patientAgent } from './agents.js';
 
 const fixture = new AgentAppFixture();
 
@@ -79,7 +80,7 @@ describe('A gRPC stream', () => {
   ];
 
   test.each(goodbyes)('%s leaves no follower, and the turn alone', async (_how, timeoutMs, leave) => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const app = await fixture.start(withGrpc(options));
     const sender = Recording.send(await app.client({ transport: 'GRPC' }), 'hello');
     const { id } = await sender.task();
@@ -102,7 +103,7 @@ describe('A gRPC stream', () => {
 
 describe('A replica that shuts down', () => {
   test('refuses messages over gRPC as UNAVAILABLE, and serves the rest until it is done', async () => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const app = await fixture.start(withGrpc({ ...options, cluster: { turns: { drainTimeoutMs: 20_000 } } }));
     const client = await app.client({ transport: 'GRPC' });
     const sender = Recording.send(client, 'hello');
@@ -122,7 +123,7 @@ describe('A replica that shuts down', () => {
   });
 
   test('ends the streams of subscribers to tasks that run elsewhere, of those that do not read too', async () => {
-    const { over, options } = patientAgent();
+    const { over, ...options } = patientAgent();
     const [a, b] = await fixture.startTwo(
       withGrpc({ execute: (context, bus) => (context.task ? streamer : options).execute?.(context, bus) }),
     );
@@ -159,7 +160,7 @@ describe('A replica that shuts down', () => {
   });
 
   test('answers a blocking send over gRPC with how its turn ended', async () => {
-    const { options } = patientAgent();
+    const options = patientAgent();
     const app = await fixture.start(withGrpc(options));
     const client = await grpcClientFor(app.url);
     const followers = watchFollowers(app);

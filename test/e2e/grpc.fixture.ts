@@ -1,9 +1,8 @@
 import type { StreamResponse } from '@a2a-js/sdk';
 import { A2AGrpcServer, type GrpcCall } from 'nestjs-a2a-cluster';
 import { TaskEventStream, type VersionedTaskEvent } from 'nestjs-a2a-cluster/stores';
-import { Deferred } from '../../tools/harness/wait.js';
-import { type AgentApp, type AgentAppOptions, type AgentBehaviour, bearerUser } from './agent-app.fixture.js';
-import { completed, textPart, working } from './agent-events.js';
+import { type AgentApp, type AgentAppOptions, bearerUser } from './agent-app.fixture.js';
+import { textPart } from './agent-events.js';
 
 /** Takes `authorization: Bearer NAME` for user NAME, as the fixture's HTTP does. */
 const grpcBearerUser = ({ metadata }: GrpcCall): ReturnType<typeof bearerUser> =>
@@ -19,28 +18,20 @@ export const withGrpc = (options: AgentAppOptions, grpc: object = {}): AgentAppO
 export const targetOf = (app: AgentApp): string =>
   `127.0.0.1:${app.nest.get(A2AGrpcServer, { strict: false }).port ?? 'no port'}`;
 
-/** Works until it is let, or stopped. */
-export function patientAgent(): { over: Deferred; options: AgentBehaviour } {
-  const over = new Deferred();
-  return {
-    over,
-    options: {
-      execute: async (context, bus) => {
-        working(bus, context);
-        context.turn.signal.addEventListener('abort', () => over.resolve());
-        await over.promise;
-        if (!context.turn.signal.aborted) completed(bus, context);
-      },
-    },
-  };
-}
-
 /** SendMessageRequest as a raw gRPC client writes it; the text is also the message's id. */
 export const grpcRequest = (text: string): object => ({
-  ...{ tenant: '', configuration: undefined, metadata: undefined },
+  tenant: '',
+  configuration: undefined,
+  metadata: undefined,
   message: {
-    ...{ messageId: text, taskId: '', contextId: '', role: 1, parts: [textPart(text)] },
-    ...{ extensions: [], referenceTaskIds: [], metadata: undefined },
+    messageId: text,
+    taskId: '',
+    contextId: '',
+    role: 1,
+    parts: [textPart(text)],
+    extensions: [],
+    referenceTaskIds: [],
+    metadata: undefined,
   },
 });
 

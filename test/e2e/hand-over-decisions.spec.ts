@@ -3,7 +3,6 @@ import {
   EFFECTS_METADATA_KEY,
   type RecoveryDecision,
   ReplicaShutdownError,
-  type SweeperOptions,
 } from 'nestjs-a2a-cluster';
 import { getTask, send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
@@ -12,66 +11,56 @@ import {
   agentByAttempt,
   begin,
   DEAD,
+  draining,
   ended,
   hang,
   hangsAfterWorking,
   RecoveryFixture,
-  reExecuting,
   statusText,
   sweep,
   UNAWARE,
 } from './abandoned-turns.fixture.js';
-import { type ClusterOptions } from './agent-app.fixture.js';
-import { completed, publishStatus, textOf } from './agent-events.js';
+import type { AgentBehaviour } from './agent-app.fixture.js';
+import { aborted, completed, publishStatus, textOf, working } from './agent-events.js';
+import { lastTaskId } from '../helpers/task-log.js';
 
 const fixture = new RecoveryFixture();
 const { leases } = fixture;
 
-const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
-  reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });
-
 const holders = async (): Promise<unknown[]> =>
   (await fixture.database.query('SELECT holder FROM a2a_task_leases')).map(({ holder }) => holder);
-
-const taskIds = async (): Promise<string[]> =>
-  (await fixture.database.query<{ id: string }>('SELECT task_id AS id FROM a2a_tasks ORDER BY task_no')).map(
-    ({ id }) => id,
-  );
 
 describe('A hand-over', () => {
   test('is none where a cancel was asked for: CANCELED, by whom it was asked of in time, and by the sweep', async () => {
     const canceling: string[] = [];
-    const options = {
-      ...agentByAttempt(hangsAfterWorking),
-      cancelTask: (taskId: string) => void canceling.push(taskId),
+    const agent: AgentBehaviour = {
+      execute: async (context, bus) => {
+        working(bus, context);
+        await aborted(context.turn);
+      },
+      cancelTask: (taskId) => void canceling.push(taskId),
     };
-    const a = await fixture.start({
-      ...options,
-      cluster: draining({}, { ...UNAWARE, turns: { drainTimeoutMs: 300 } }),
-    });
-    const b = await fixture.start({ ...options, cluster: draining() });
+    const a = await fixture.start({ ...agent, cluster: draining({}, UNAWARE) });
+    const b = await fixture.start({ ...agent, cluster: draining() });
     const atB = await b.client();
     const { id } = await begin(await a.client());
-    const closing = a.close();
-    await fixture.database.query('UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()');
-    await closing;
+    await leases.flagCancel(id);
+    await a.close();
     expect(stateName(await getTask(atB, id))).toBe('CANCELED');
     expect(canceling).toEqual([id]);
     await leases.gone();
-    const c = await fixture.start({ ...options, cluster: draining() });
+    const c = await fixture.start({ ...agent, cluster: draining() });
     const other = await begin(await c.client());
     await c.close();
-    await fixture.database.query('UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()');
+    await leases.flagCancel(other.id);
     expect(await sweep(b)).toMatchObject({ canceled: 1, reExecuted: 0 });
     expect(stateName(await getTask(atB, other.id))).toBe('CANCELED');
   });
 
   test('is none under policy fail: FAILED, as before', async () => {
     const agent = agentByAttempt(hangsAfterWorking);
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: draining({ policy: 'fail' }) });
-    const { id } = await begin(await a.client());
-    await a.close();
-    const task = await getTask(await b.client(), id);
+    const { atB, id } = await fixture.handedOver(agent, draining({ policy: 'fail' }));
+    const task = await getTask(atB, id);
     expect([stateName(task), statusText(task)]).toEqual(['FAILED', expect.stringContaining('shutting down')]);
     expect(await holders()).toEqual([]);
   });
@@ -89,11 +78,9 @@ describe('A hand-over', () => {
       if (agent.runs.length === 1) return hangsAfterWorking(context, bus);
       completed(bus, context);
     });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: draining({ policy }) });
-    const { id } = await begin(await a.client());
-    await a.close();
+    const { b, atB, id } = await fixture.handedOver(agent, draining({ policy }));
     await sweep(b);
-    const task = await ended(await b.client(), id);
+    const task = await ended(atB, id);
     expect(stateName(task)).toBe(state);
     expect(asked).toMatchObject([{ attempts: 0, lastHolder: null }]);
     if (state === 'FAILED') expect(statusText(task)).toContain('handed over');
@@ -131,17 +118,16 @@ describe('A hand-over', () => {
         await charged.catch((error: unknown) => refused.resolve(error));
       },
     });
-    const known = await taskIds();
     const sender = begin(await a.client());
     await dispatched.promise;
     await a.close();
-    const [id] = (await taskIds()).filter((one) => !known.includes(one));
+    const id = await lastTaskId(fixture.database);
     await sender;
-    expect(await leases.find(id!)).toMatchObject({ holder: null, attempt: 0 });
+    expect(await leases.find(id)).toMatchObject({ holder: null, attempt: 0 });
     finish.resolve();
     await within(refused.promise, 5_000, 'the end of the action is refused').catch(() => undefined);
     expect(await sweep(b)).toMatchObject({ failed: 1, reExecuted: 0 });
-    const task = await getTask(await b.client(), id!);
+    const task = await getTask(await b.client(), id);
     expect(statusText(task)).toContain("the outside action 'charge' must not be repeated");
     expect(task.status?.message?.metadata?.[EFFECTS_METADATA_KEY]).toMatchObject([{ key: 'charge', attempt: 1 }]);
     expect(dispatches).toBe(1);
@@ -153,8 +139,8 @@ describe('A hand-over', () => {
       const text = textOf(context.userMessage);
       states[text] = states[text] === undefined ? 'first' : 'second';
       if (states[text] === 'second') return completed(bus, context, `${text} done`);
-      publishStatus(bus, context, 2);
-      await new Promise((resolve) => context.turn.signal.addEventListener('abort', resolve));
+      working(bus, context);
+      await aborted(context.turn);
       if (text === 'throws') throw context.turn.signal.reason;
     });
     const [a, b] = await fixture.startTwo({ ...agent, cluster: draining() });
@@ -172,7 +158,7 @@ describe('A hand-over', () => {
     const agent = agentByAttempt(
       async (context, bus) => {
         if (textOf(context.userMessage) !== 'last') return hangsAfterWorking(context, bus);
-        publishStatus(bus, context, 2);
+        working(bus, context);
         await over.promise;
         completed(bus, context);
       },
@@ -187,11 +173,7 @@ describe('A hand-over', () => {
     const [abandoned, canceled] = [await begin(atB), await begin(atB)];
     const closing = a.close();
     await leases.abandon(abandoned.id, canceled.id);
-    await fixture.database.query(
-      `UPDATE a2a_task_leases SET cancel_requested_at = clock_timestamp()
-        WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
-      [canceled.id],
-    );
+    await leases.flagCancel(canceled.id);
     expect(await sweep(a)).toMatchObject({ claimed: 1, canceled: 1 });
     expect(await leases.find(abandoned.id)).toMatchObject({ holder: DEAD, attempt: 1 });
     over.resolve();
@@ -222,11 +204,10 @@ describe('A hand-over', () => {
 test('I3 what a handed-over executor says before anybody has claimed its turn is refused all the same', async () => {
   const [resume, refused] = [new Deferred(), new Deferred<unknown>()];
   let resumed = false;
-  const [a, b] = await fixture.startTwo({
-    cluster: draining(),
+  const { b, atB, id } = await fixture.handedOver({
     execute: async (context, bus) => {
       if (resumed) return completed(bus, context, 'in time');
-      publishStatus(bus, context, 2);
+      working(bus, context);
       await context.turn.flush();
       await resume.promise;
       await context.turn
@@ -234,13 +215,11 @@ test('I3 what a handed-over executor says before anybody has claimed its turn is
         .catch((error: unknown) => refused.resolve(error));
     },
   });
-  const { id } = await begin(await a.client());
-  await a.close();
   resume.resolve();
   await within(refused.promise, 5_000, 'the transaction is refused');
   expect(await refused.promise).toBeInstanceOf(ReplicaShutdownError);
   expect(await fixture.database.query("SELECT to_regclass('stale') AS name")).toEqual([{ name: null }]);
   resumed = true;
   await sweep(b);
-  expect(stateName(await ended(await b.client(), id))).toBe('COMPLETED');
+  expect(stateName(await ended(atB, id))).toBe('COMPLETED');
 });

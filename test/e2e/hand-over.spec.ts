@@ -1,9 +1,10 @@
-import { ReplicaShutdownError, type SweeperOptions } from 'nestjs-a2a-cluster';
+import { ReplicaShutdownError } from 'nestjs-a2a-cluster';
 import { getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
 import {
   agentByAttempt,
+  draining,
   artifactsOf,
   begin,
   ended,
@@ -11,26 +12,18 @@ import {
   hangsAfterWorking,
   historyOf,
   RecoveryFixture,
-  reExecuting,
   runOf,
   type Run,
   statusText,
   sweep,
   updatesIn,
 } from './abandoned-turns.fixture.js';
-import { type ClusterOptions, TRANSPORTS } from './agent-app.fixture.js';
+import { TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart } from './agent-events.js';
+import { lastTaskId } from '../helpers/task-log.js';
 
 const fixture = new RecoveryFixture();
 const { leases } = fixture;
-
-const draining = (sweeper: Partial<SweeperOptions> = {}, more: ClusterOptions = {}): ClusterOptions =>
-  reExecuting({ backoffMs: 20_000, ...sweeper }, { turns: { drainTimeoutMs: 50, cancelTimeoutMs: 2_000 }, ...more });
-
-const taskIds = async (): Promise<string[]> =>
-  (await fixture.database.query<{ id: string }>('SELECT task_id AS id FROM a2a_tasks ORDER BY task_no')).map(
-    ({ id }) => id,
-  );
 
 describe.each(TRANSPORTS)('A replica that shuts down under a policy that runs turns again, over %s', (transport) => {
   test('hands a turn that outlasts the drain over: the same attempt goes on elsewhere, what the old one says is dropped', async () => {
@@ -79,7 +72,9 @@ describe.each(TRANSPORTS)('A replica that shuts down under a policy that runs tu
     await over.promise;
     const task = await getTask(atB, id);
     expect([stateName(task), historyOf(task), artifactsOf(task)]).toEqual([
-      ...['COMPLETED', ['hello', 'done'], { out: ['uno', 'dos'] }],
+      'COMPLETED',
+      ['hello', 'done'],
+      { out: ['uno', 'dos'] },
     ]);
     expect(runs.map(({ attempt }) => attempt)).toEqual([1, 1]);
     expect(runs[1]!.key).toBe(runs[0]!.key);
@@ -97,18 +92,17 @@ describe.each(TRANSPORTS)('A replica that shuts down under a policy that runs tu
       },
     });
     const b = await fixture.start({ cluster: draining(), execute: (context, bus) => completed(bus, context) });
-    const known = await taskIds();
     const answer = send(await a.client({ transport }), 'hello').catch((error: Error) => error);
     await started.promise;
     await a.close();
-    const [id] = (await taskIds()).filter((one) => !known.includes(one));
+    const id = await lastTaskId(fixture.database);
     const atB = await b.client({ transport });
-    const begun = await getTask(atB, id!);
+    const begun = await getTask(atB, id);
     expect([stateName(begun), historyOf(begun)]).toEqual(['SUBMITTED', ['hello']]);
-    expect(await leases.find(id!)).toMatchObject({ holder: null, attempt: 0, expired: true });
+    expect(await leases.find(id)).toMatchObject({ holder: null, attempt: 0, expired: true });
     expect(await within(answer, 5_000, 'the sender is told')).toBeInstanceOf(Error);
     expect(await sweep(b)).toMatchObject({ reExecuted: 1 });
-    const task = await ended(atB, id!);
+    const task = await ended(atB, id);
     expect([stateName(task), historyOf(task)]).toEqual(['COMPLETED', ['hello']]);
   });
 });
@@ -146,10 +140,7 @@ describe('A hand-over', () => {
 
   test('O35 a turn that was handed over and whose next replica dies is in its second attempt', async () => {
     const agent = agentByAttempt(hangsAfterWorking, (context, bus) => completed(bus, context));
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: draining({ backoffMs: 0 }) });
-    const atB = await b.client();
-    const { id } = await begin(await a.client());
-    await a.close();
+    const { b, atB, id } = await fixture.handedOver(agent, draining({ backoffMs: 0 }));
     await sweep(b);
     await eventually(() => agent.runs.length === 2);
     await leases.abandon(id);
@@ -184,10 +175,7 @@ describe('A hand-over', () => {
       completed(bus, context);
     });
     const over = new Deferred();
-    const [a, b] = await fixture.startTwo({ ...agent, cluster: draining() });
-    const { id } = await begin(await a.client());
-    await a.close();
-    const atB = await b.client();
+    const { atB, id } = await fixture.handedOver(agent);
     await expect(send(atB, 'more', { taskId: id })).rejects.toThrow(/being worked on/);
     await eventually(() => agent.runs.length === 2);
     over.resolve();

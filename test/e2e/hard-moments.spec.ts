@@ -9,21 +9,9 @@ import { completed, textOf, working } from './agent-events.js';
 
 const fixture = new AgentAppFixture();
 
-const hostile = {
-  get message(): string {
-    throw new Error('no');
-  },
-  toString(): string {
-    throw new Error('neither');
-  },
-};
-
 describe('An executor throws what cannot be made into text', () => {
   test.each([
     ['an object without a prototype', Object.create(null) as unknown],
-    ['an object whose text throws', hostile],
-    ['an error whose message is an object', Object.assign(new Error('x'), { message: Object.create(null) as string })],
-    ['a symbol', Symbol('odd')],
     ['nothing', undefined],
   ])('B.6 I6 %s, before its first commit has returned: FAILED, and no lease is left', async (_what, thrown) => {
     const app = await fixture.start({
@@ -36,16 +24,6 @@ describe('An executor throws what cannot be made into text', () => {
     expect(stateName(task)).toBe('FAILED');
     expect(textOf(task.status?.message)).toMatch(/^The agent failed: ./);
     expect(await fixture.database.query('SELECT FROM a2a_task_leases')).toEqual([]);
-  });
-
-  test('B.6 a message of megabytes is cut before it reaches clients', async () => {
-    const app = await fixture.start({
-      execute: () => {
-        throw new Error('x'.repeat(4_000_000));
-      },
-    });
-    const task = await send(await app.client(), 'hello');
-    expect(textOf(task.status?.message).length).toBeLessThan(10_000);
   });
 });
 

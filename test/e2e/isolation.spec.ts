@@ -3,9 +3,10 @@ import type { Client } from '@a2a-js/sdk/client';
 import { collect, errorOf, userMessage } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
 import { Deferred } from '../../tools/harness/wait.js';
-import { AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
+import { AgentAppFixture, type AgentAppOptions, ALL_TRANSPORTS, cardWith } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';
 import { withGrpc } from './grpc.fixture.js';
+import { listTasks } from '../helpers/list-tasks.js';
 
 const fixture = new AgentAppFixture();
 
@@ -29,12 +30,7 @@ const options: AgentAppOptions = withGrpc({
   },
   cluster: {
     push: { allow: ['203.0.113.0/24'], maxAttempts: 1 },
-    agentCard: {
-      name: 'agent of many',
-      description: 'keeps them apart',
-      version: '1',
-      capabilities: { streaming: true, pushNotifications: true, extensions: [] },
-    },
+    agentCard: cardWith({ pushNotifications: true }),
   },
 });
 
@@ -58,11 +54,7 @@ function taskIn({ payload }: StreamResponse): Task {
   return payload.value;
 }
 
-const listOf = ({ client, tenant }: Caller) =>
-  client.listTasks({
-    ...{ tenant, contextId: '', status: 0, pageToken: '', pageSize: 100, historyLength: undefined },
-    ...{ statusTimestampAfter: undefined, includeArtifacts: true },
-  });
+const listOf = ({ client, tenant }: Caller) => listTasks(client, { tenant, pageSize: 100, includeArtifacts: true });
 
 /** Every method that names a task, in an order in which its owner may call them all. */
 const METHODS: Record<string, (caller: Caller, id: string) => Promise<unknown>> = {
@@ -85,7 +77,11 @@ const METHODS: Record<string, (caller: Caller, id: string) => Promise<unknown>> 
 };
 
 const TABLES = [
-  ...['a2a_tasks', 'a2a_task_events', 'a2a_message_receipts', 'a2a_task_effects', 'a2a_push_configs'],
+  'a2a_tasks',
+  'a2a_task_events',
+  'a2a_message_receipts',
+  'a2a_task_effects',
+  'a2a_push_configs',
   'a2a_task_leases',
 ];
 
@@ -99,7 +95,7 @@ async function everything(): Promise<unknown[]> {
   return all;
 }
 
-describe.each([...TRANSPORTS, 'GRPC'] as const)('O43 Isolation of callers, over %s', (transport) => {
+describe.each(ALL_TRANSPORTS)('O43 Isolation of callers, over %s', (transport) => {
   const callerOf = async (
     app: Awaited<ReturnType<typeof fixture.start>>,
     user: string | undefined,
@@ -148,7 +144,10 @@ describe.each([...TRANSPORTS, 'GRPC'] as const)('O43 Isolation of callers, over 
             const { name, message } = await errorOf(call(other, id));
             // What is there and what is not look the same.
             expect([who, method, name, message.replaceAll(id, 'no-such')]).toEqual([
-              ...[who, method, 'TaskNotFoundError', unknown.message],
+              who,
+              method,
+              'TaskNotFoundError',
+              unknown.message,
             ]);
           }
         });

@@ -1,18 +1,13 @@
 import { send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { type AgentApp, AgentAppFixture, type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
-import { completed, inputRequired, textOf } from './agent-events.js';
+import { type AgentApp, AgentAppFixture, TRANSPORTS } from './agent-app.fixture.js';
 import { callBody, type Transport } from './raw-requests.js';
+import { askingAgent } from './agents.js';
 
 const fixture = new AgentAppFixture();
 
-const agent: AgentBehaviour = {
-  execute: (context, bus) =>
-    textOf(context.userMessage) === 'end' ? completed(bus, context) : inputRequired(bus, context),
-};
-
 const startWith = (keepAliveMs: number): Promise<AgentApp> =>
-  fixture.start({ ...agent, cluster: { streams: { keepAliveMs } } });
+  fixture.start({ ...askingAgent, cluster: { streams: { keepAliveMs } } });
 
 /** What a subscription's stream says, line by line, as it stands on the wire. */
 class RawSubscription {

@@ -1,18 +1,23 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { type Socket } from 'node:net';
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { AgentEvent } from '@a2a-js/sdk/server';
 import type { ServiceError } from '@grpc/grpc-js';
 import { jest } from '@jest/globals';
 import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { UnsentBytes } from '../../libs/a2a-cluster/src/transports/flow/unsent-bytes.js';
-import { onCleanUp } from '../helpers/clean-up.js';
 import { cancel, collect, errorOf, getTask, send, stream, subscribe } from '../../tools/harness/client.js';
 import { legacyClientFor } from '../../tools/harness/legacy-client.js';
 import { Recording, stateName } from '../helpers/recording.js';
-import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
+import { type UnreadGrpcCall, UnreadGrpcCalls } from '../helpers/unread-grpc.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
-import { type AgentApp, AgentAppFixture, type AgentBehaviour, type ClusterOptions } from './agent-app.fixture.js';
+import {
+  type AgentApp,
+  AgentAppFixture,
+  type AgentBehaviour,
+  ALL_TRANSPORTS,
+  type ClusterOptions,
+} from './agent-app.fixture.js';
 import {
   agentMessage,
   artifactOf,
@@ -23,13 +28,11 @@ import {
   textPart,
 } from './agent-events.js';
 import { grpcRequest, targetOf, withGrpc } from './grpc.fixture.js';
+import { type Method } from '../helpers/raw-grpc-client.js';
+import { LISTING, listTasks } from '../helpers/list-tasks.js';
+import { SUBSCRIPTIONS, unreadHttp } from '../helpers/unread-http.js';
 
 const fixture = new AgentAppFixture();
-
-const LISTING = {
-  ...{ tenant: '', contextId: '', status: 0, pageSize: undefined, pageToken: '' },
-  ...{ statusTimestampAfter: undefined, historyLength: undefined },
-};
 
 const KB = 1024;
 const MIB = 1024 * KB;
@@ -102,24 +105,11 @@ function countReads(app: AgentApp, after: number): { count: number } {
   return reads;
 }
 
-/** A request over a socket of which nothing is read. */
-function unread(app: AgentApp, path: string, method = 'GET', body = ''): Socket {
-  const { hostname, port } = new URL(app.url);
-  const socket = connect(Number(port), hostname).on('error', () => undefined);
-  socket.once(
-    'close',
-    onCleanUp(() => void socket.destroy()),
-  );
-  const head = [`${method} ${path} HTTP/1.1`, 'Host: x', 'A2A-Version: 1.0', 'Content-Type: application/json'];
-  socket.write(`${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
-  return socket.pause();
-}
-
-const subscription = (app: AgentApp, id: string): Socket => unread(app, `/a2a/rest/tasks/${id}:subscribe`, 'POST');
+const subscription = (app: AgentApp, id: string): Socket => unreadHttp(app.url, SUBSCRIPTIONS['HTTP+JSON'](id));
 
 afterEach(() => jest.restoreAllMocks());
 
-describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s', (transport) => {
+describe.each(ALL_TRANSPORTS)('A large task over %s', (transport) => {
   test('is answered as it is, by every method, and what was held for it is given back', async () => {
     const app = await start();
     const client = await app.client({ transport });
@@ -130,7 +120,7 @@ describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s',
     expect(await getTask(client, made.id, 1)).toEqual({ ...task, history: task.history.slice(-1) });
     // A repetition of the message is answered with the task too.
     expect(await send(client, `make ${MIB}`, { messageId: `first over ${transport}` })).toEqual(task);
-    const listed = await client.listTasks({ ...LISTING, includeArtifacts: true });
+    const listed = await listTasks(client, { includeArtifacts: true });
     expect(listed.tasks[0]).toEqual(task);
 
     const subscriber = Recording.subscribe(client, made.id);
@@ -171,10 +161,13 @@ describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s',
     const client = await app.client({ transport });
     const { id } = await send(client, `make ${MIB}`);
     const reads = countReads(app, 50);
-    const tasks = await Promise.all(Array.from({ length: 50 }, () => getTask(client, id)));
+    const subscribers = Array.from({ length: 25 }, () => Recording.subscribe(client, id));
+    const asked = Array.from({ length: 25 }, () => getTask(client, id));
+    const tasks = await Promise.all([...subscribers.map((subscriber) => subscriber.task()), ...asked]);
     const task = await storedTask(app, id);
     for (const one of tasks) expect(one).toEqual(task);
     expect(reads.count).toBe(1);
+    await Promise.all(subscribers.map((subscriber) => subscriber.disconnect()));
     await nothingHeld(app);
   });
 
@@ -187,7 +180,9 @@ describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s',
     const answer = (await (
       await app.client({ transport })
     ).sendMessage({
-      ...{ tenant: '', configuration: undefined, metadata: undefined },
+      tenant: '',
+      configuration: undefined,
+      metadata: undefined,
       message: { ...agentMessage({ taskId: '', contextId: '' }, 'hello'), role: 1 },
     })) as Message;
     expect(textOf(answer)).toBe(textOfSize(MIB));
@@ -195,24 +190,21 @@ describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('A large task over %s',
   });
 });
 
-test.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)(
-  'A client of version 0.3 gets a large task over %s as it is',
-  async (transport) => {
-    const app = await start({ legacyCompat: true });
-    const { id } = await send(await app.client(), `make ${MIB}`);
-    const client = await legacyClientFor(app.url, { transport });
-    const task = await storedTask(app, id);
-    const texts = ({ artifacts }: Task) => artifacts[0]?.parts.map(({ content }) => content);
-    expect(texts(await getTask(client, id))).toEqual(texts(task));
-    const follower = Recording.subscribe(client, id);
-    expect(texts(await follower.task())).toEqual(texts(task));
-    await send(await app.client(), 'end', { taskId: id });
-    await follower.finished();
-    await nothingHeld(app);
-  },
-);
+test.each(ALL_TRANSPORTS)('A client of version 0.3 gets a large task over %s as it is', async (transport) => {
+  const app = await start({ legacyCompat: true });
+  const { id } = await send(await app.client(), `make ${MIB}`);
+  const client = await legacyClientFor(app.url, { transport });
+  const task = await storedTask(app, id);
+  const texts = ({ artifacts }: Task) => artifacts[0]?.parts.map(({ content }) => content);
+  expect(texts(await getTask(client, id))).toEqual(texts(task));
+  const follower = Recording.subscribe(client, id);
+  expect(texts(await follower.task())).toEqual(texts(task));
+  await send(await app.client(), 'end', { taskId: id });
+  await follower.finished();
+  await nothingHeld(app);
+});
 
-test.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)(
+test.each(ALL_TRANSPORTS)(
   'A large answer for which there is no room in time is refused over %s, and a small one is not',
   async (transport) => {
     const app = await start();
@@ -260,84 +252,50 @@ test('A large answer has the head of a small one', async () => {
 });
 
 describe('Clients that do not read', () => {
-  /** Long enough to see them wait on a busy machine, and short enough to wait for. */
-  const STALL_MS = 1_500;
-  const SIZE = 6 * MIB; // more than the system's buffers hold
+  /** Whoever takes nothing is cut off soon: not before all are there, however busy the machine is. */
+  const loseThePatience = (app: AgentApp): void => void Object.assign(unsentOf(app), { stallTimeoutMs: 100 });
 
-  test('cost one copy of the task that they have asked for, however many there are', async () => {
+  const SIZE = 6 * MIB;
+
+  test('are cut off over HTTP after the stall time-out, whatever they have asked for', async () => {
     const app = await start();
     const { id } = await send(await app.client(), `make ${SIZE}`);
-    const reads = countReads(app, 50);
-    const sockets = Array.from({ length: 50 }, () => subscription(app, id));
-    await readersAre(app, 50);
-    expect(unsentOf(app).held).toBeLessThan(2 * SIZE);
-    expect(reads.count).toBe(1);
-    // Everybody else is served.
-    expect((await getTask(await app.client(), id)).artifacts).toHaveLength(1);
-    for (const socket of sockets) socket.destroy();
+    const sockets = [
+      subscription(app, id),
+      unreadHttp(app.url, SUBSCRIPTIONS.JSONRPC(id)),
+      unreadHttp(app.url, { path: `/a2a/rest/tasks/${id}` }),
+      unreadHttp(app.url, { path: '/a2a/rest/tasks?includeArtifacts=true' }),
+    ];
+    await readersAre(app, sockets.length);
+    loseThePatience(app);
+    const closed = sockets.map((socket) => once(socket, 'close'));
     await nothingHeld(app);
+    for (const socket of sockets) socket.resume();
+    await Promise.all(closed);
   });
 
-  const whole: [string, (app: AgentApp, id: string) => Socket][] = [
-    ['subscribes over HTTP', subscription],
-    ['asks for the task over HTTP', (app, id) => unread(app, `/a2a/rest/tasks/${id}`)],
-    ['asks for a page of tasks', (app) => unread(app, '/a2a/rest/tasks?includeArtifacts=true')],
-    [
-      'subscribes over JSON-RPC',
-      (app, id) =>
-        unread(
-          app,
-          '/a2a/jsonrpc',
-          'POST',
-          JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id } }),
-        ),
-    ],
-  ];
-
-  test.each(whole)('are cut off after the stall time-out: one that %s', async (_what, ask) => {
-    const app = await start({ streams: { stallTimeoutMs: STALL_MS } });
-    const { id } = await send(await app.client(), `make ${SIZE}`);
-    const socket = ask(app, id);
-    await readersAre(app, 1);
-    const closed = once(socket, 'close');
-    await nothingHeld(app);
-    socket.resume();
-    await closed;
-  });
-
-  test.each([
-    ['subscribes', 'subscribeToTask', (id: string) => ({ tenant: '', id })],
-    ['streams a message', 'sendStreamingMessage', (id: string) => followUp(id)],
-    ['asks for the task', 'getTask', (id: string) => ({ tenant: '', id })],
-    ['asks for a page', 'listTasks', () => ({ ...LISTING, includeArtifacts: true })],
-  ] as const)('are cut off over gRPC, one that %s', async (_what, method, requestOf) => {
-    const app = await start({ streams: { stallTimeoutMs: STALL_MS } });
-    const { id } = await send(await app.client(), `make ${SIZE}`);
-    const call = new UnreadGrpcCalls(targetOf(app)).call(method, requestOf(id));
-    await readersAre(app, 1);
+  test('are cut off over gRPC after the stall time-out, whatever they have asked for', async () => {
+    const app = await start();
+    const client = await app.client();
+    const [one, other] = [await send(client, `make ${SIZE}`), await send(client, `make ${SIZE}`)];
+    const unreadCall = (method: Method, request: object): UnreadGrpcCall =>
+      new UnreadGrpcCalls(targetOf(app)).call(method, request);
+    const calls = [
+      unreadCall('subscribeToTask', { tenant: '', id: one.id }),
+      unreadCall('getTask', { tenant: '', id: one.id }),
+      unreadCall('listTasks', { ...LISTING, includeArtifacts: true }),
+      unreadCall('sendStreamingMessage', followUp(other.id)),
+    ];
+    await readersAre(app, calls.length);
     expect(unsentOf(app).held).toBeGreaterThan(SIZE);
+    loseThePatience(app);
     // @grpc/grpc-js makes RESOURCE_EXHAUSTED of it.
-    expect(await call.cutOff).toBe('ENHANCE_YOUR_CALM');
-    await nothingHeld(app);
-  });
-
-  test('cost one copy of the task over gRPC too', async () => {
-    const app = await start();
-    const { id } = await send(await app.client(), `make ${SIZE}`);
-    const reads = countReads(app, 50);
-    const calls = new UnreadGrpcCalls(targetOf(app));
-    for (let at = 0; at < 50; at += 1) calls.call('subscribeToTask', { tenant: '', id });
-    await readersAre(app, 50);
-    expect(unsentOf(app).held).toBeLessThan(2 * SIZE);
-    expect(reads.count).toBe(1);
-    // Everybody else is served.
-    expect((await getTask(await app.client(), id)).artifacts).toHaveLength(1);
-    calls.close();
+    for (const { cutOff } of calls) expect(await cutOff).toBe('ENHANCE_YOUR_CALM');
     await nothingHeld(app);
   });
 
   test('make room for others who wait for it', async () => {
-    const app = await start({ streams: { stallTimeoutMs: STALL_MS, maxUnsentBytes: SIZE + MIB } });
+    const app = await start({ streams: { stallTimeoutMs: 1_500, maxUnsentBytes: SIZE + MIB } });
     const client = await app.client();
     const [one, other] = [await send(client, `make ${SIZE}`), await send(client, `make ${SIZE}`)];
     const socket = subscription(app, one.id);

@@ -116,7 +116,12 @@ describe('A2AClusterModule', () => {
         const { fixed, rest } = split(given);
         return [
           A2AClusterModule.forRootAsync({
-            ...{ ...fixed, agentId: 'static', transports: paths, isGlobal: true, extraProviders: [], guards: [] },
+            ...fixed,
+            agentId: 'static',
+            transports: paths,
+            isGlobal: true,
+            extraProviders: [],
+            guards: [],
             useFactory: () => rest,
           }),
         ];
@@ -132,17 +137,24 @@ describe('A2AClusterModule', () => {
 
   test('undefined in options, static ones and nested ones too, means the default', async () => {
     const nothing = {
-      ...{ imports: undefined, extraProviders: undefined, isGlobal: undefined, dataSource: undefined },
-      ...{ agentId: undefined, guards: undefined, transports: { jsonRpc: undefined, bodyLimitBytes: undefined } },
-      ...{ leases: { ttlMs: undefined, heartbeatIntervalMs: undefined }, sweeper: { policy: undefined } },
-      ...{ streams: { notify: undefined, pollIntervalMs: undefined }, turns: { unfinishedTurn: undefined } },
-      ...{ interruptedTaskTimeoutMs: undefined, userBuilder: undefined, ownerResolver: undefined },
-      ...{
-        contextCodec: undefined,
-        globalEnhancers: undefined,
-        extendedAgentCard: undefined,
-        cardSignature: undefined,
-      },
+      imports: undefined,
+      extraProviders: undefined,
+      isGlobal: undefined,
+      dataSource: undefined,
+      agentId: undefined,
+      guards: undefined,
+      transports: { jsonRpc: undefined, bodyLimitBytes: undefined },
+      leases: { ttlMs: undefined, heartbeatIntervalMs: undefined },
+      sweeper: { policy: undefined },
+      streams: { notify: undefined, pollIntervalMs: undefined },
+      turns: { unfinishedTurn: undefined },
+      interruptedTaskTimeoutMs: undefined,
+      userBuilder: undefined,
+      ownerResolver: undefined,
+      contextCodec: undefined,
+      globalEnhancers: undefined,
+      extendedAgentCard: undefined,
+      cardSignature: undefined,
     };
     const app = await fixture.start({ execute, cluster: nothing as never });
     await expectServing(app, 'test agent');
@@ -275,7 +287,10 @@ describe('What the module exports', () => {
     const { handler, tasks, leases, stream, sweeper } = app.nest.get(Consumer, { strict: false });
     expect((await handler.getAgentCard()).name).toBe('test agent');
     expect([tasks, leases, stream, sweeper].map((one, at) => one instanceof (tokens[at + 1] as Type))).toEqual([
-      ...[true, true, true, true],
+      true,
+      true,
+      true,
+      true,
     ]);
   });
 

@@ -123,31 +123,6 @@ describe.each(TRANSPORTS)('Payloads over %s', (transport) => {
     expect(textOf((await getTask(client, id)).history[0]) === text).toBe(true);
   });
 
-  test('a message of 3 MB is streamed back equal', async () => {
-    const app = await fixture.start({ ...echo, cluster: { leases } });
-    const text = `${'x'.repeat(99)}"`.repeat(30_000); // the SDK's client takes no event above 4 MiB
-    const parts = await collect(stream(await app.client({ transport }), text));
-    const artifact = parts.find(({ payload }) => payload?.$case === 'artifactUpdate')?.payload;
-    expect(artifact?.$case === 'artifactUpdate' && artifact.value.artifact?.parts[0]?.content?.value === text).toBe(
-      true,
-    );
-  });
-
-  test('an agent may publish 5 MB at once', async () => {
-    const text = 'x'.repeat(5 * 1024 * 1024);
-    const app = await fixture.start({
-      execute: (context, bus) => {
-        publishArtifact(bus, context, artifactOf('big', textPart(text)));
-        completed(bus, context);
-      },
-      cluster: { leases },
-    });
-    const client = await app.client({ transport });
-    const task = await send(client, 'more, please');
-    expect(stateName(task)).toBe('COMPLETED');
-    expect((await getTask(client, task.id)).artifacts[0]?.parts[0]?.content?.value).toHaveLength(text.length);
-  });
-
   test(
     'a message of 100,000 parts is taken, stored and given back where the limits are raised',
     async () => {

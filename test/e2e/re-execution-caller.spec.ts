@@ -16,7 +16,6 @@ import { type ContextCodec, defaultContextCodec, type TurnExecutor, TurnRequestC
 import type { Observable } from 'rxjs';
 import { stateName } from '../helpers/recording.js';
 import {
-  begin,
   DEAD,
   agentByAttempt,
   ended,
@@ -25,7 +24,7 @@ import {
   reExecuting,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { type AgentApp } from './agent-app.fixture.js';
+import { type AgentApp, cardWith } from './agent-app.fixture.js';
 import { completed } from './agent-events.js';
 import { callBody, post } from './raw-requests.js';
 
@@ -58,10 +57,12 @@ describe('The caller of a turn that is run again', () => {
   test('is the same: user, tenant, version and extensions, and so the owner of what it reads', async () => {
     const agent = agentByAttempt(hangsAfterWorking, (context, bus) => completed(bus, context));
     const extensions = ['https://example.com/one', 'https://example.com/two'].map((uri) => ({
-      ...{ uri, description: '', required: false, params: undefined },
+      uri,
+      description: '',
+      required: false,
+      params: undefined,
     }));
-    const capabilities = { extensions, streaming: true };
-    const agentCard = { name: 'n', description: 'd', version: '1', capabilities };
+    const agentCard = cardWith({ extensions });
     const [a, b] = await fixture.startTwo({ ...agent, cluster: reExecuting({}, { agentCard }) });
     const id = await beginAsAlice(a);
     expect(await stateOf(id)).toMatchObject({ tenant: 'acme', owner: 'alice' });
@@ -71,11 +72,15 @@ describe('The caller of a turn that is run again', () => {
     expect((await stateOf(id)).state).toBe('TASK_STATE_COMPLETED');
     const [first, second] = agent.runs.map(({ context: { context } }) => ({
       user: { name: context.user?.userName, authenticated: context.user?.isAuthenticated },
-      ...{ tenant: context.tenant, version: context.requestedVersion, extensions: context.requestedExtensions },
+      tenant: context.tenant,
+      version: context.requestedVersion,
+      extensions: context.requestedExtensions,
     }));
     expect(second).toEqual(first);
     expect(second).toEqual({
-      ...{ user: { name: 'alice', authenticated: true }, tenant: 'acme', version: '1.0' },
+      user: { name: 'alice', authenticated: true },
+      tenant: 'acme',
+      version: '1.0',
       extensions: ['https://example.com/one', 'https://example.com/two'],
     });
   });
@@ -182,11 +187,9 @@ describe("The executor's enhancers", () => {
   }
 
   test('guards are not asked again, interceptors run again, and a request-scoped executor is made anew', async () => {
-    const [a, b] = await fixture.startTwo({ cluster: reExecuting({}, { executor: EnhancedAgent }) });
-    const { id } = await begin(await a.client(), 'hello');
-    await leases.abandon(id);
+    const { b, atB, id } = await fixture.abandoned({}, { cluster: reExecuting({}, { executor: EnhancedAgent }) });
     await sweep(b);
-    expect(stateName(await ended(await a.client(), id))).toBe('COMPLETED');
+    expect(stateName(await ended(atB, id))).toBe('COMPLETED');
     expect(log).toEqual(['guard of execute', 'interceptor in attempt 1', 'interceptor in attempt 2']);
     expect(made[1]!.executor).not.toBe(made[0]!.executor);
     expect(made[1]!.request).toBeInstanceOf(TurnRequestContext);

@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { Module, Scope } from '@nestjs/common';
-import { RECOVERY_METADATA_KEY, StoreUnavailableError, type TurnExecutor } from 'nestjs-a2a-cluster';
+import { RECOVERY_METADATA_KEY, StoreUnavailableError } from 'nestjs-a2a-cluster';
 import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { Heartbeat } from '../../libs/a2a-cluster/src/leases/heartbeat.js';
 import { cancel, errorName, getTask, send } from '../../tools/harness/client.js';
@@ -19,7 +19,7 @@ import {
   reExecuting,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { type AgentApp } from './agent-app.fixture.js';
+import { type AgentApp, agentOf } from './agent-app.fixture.js';
 import {
   agentMessage,
   artifactOf,
@@ -166,28 +166,20 @@ describe('O35 attempts', () => {
     expect(textOf(task.status?.message)).toContain('It was run 3 times, and is not run again (sweeper.maxAttempts).');
     expect(textOf(task.status?.message)).toContain(DEAD);
     expect(task.status?.message?.metadata?.[RECOVERY_METADATA_KEY]).toEqual({
-      ...{ lastHolder: DEAD, attempts: 3, lastHeartbeat: expect.stringMatching(/^\d{4}-.*Z$/) as string },
+      lastHolder: DEAD,
+      attempts: 3,
+      lastHeartbeat: expect.stringMatching(/^\d{4}-.*Z$/) as string,
     });
     expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
     await leases.gone();
   });
 
-  test('maxAttempts 1: nothing is run again', async () => {
-    const agent = agentByAttempt(hangsAfterWorking);
-    const { b, atA, id } = await fixture.abandoned(agent, { cluster: reExecuting({ maxAttempts: 1 }), text: 'once' });
-    expect(await sweep(b)).toMatchObject({ failed: 1, reExecuted: 0 });
-    expect(textOf((await getTask(atA, id)).status?.message)).toContain('It was run 1 times');
-  });
-
   test('an executor that cannot be made uses them up as well: its lease is not kept alive for ever', async () => {
     let made = 0;
-    const agent = agentByAttempt(hangsAfterWorking);
-    const Agent = class implements TurnExecutor {
-      execute = agent.execute as TurnExecutor['execute'];
-      cancelTask = () => Promise.resolve();
-    };
+    const Agent = agentOf(agentByAttempt(hangsAfterWorking));
     const factory = {
-      ...{ provide: 'AGENT', scope: Scope.REQUEST },
+      provide: 'AGENT',
+      scope: Scope.REQUEST,
       useFactory: () => {
         made += 1;
         if (made > 1) throw new Error('no more agents');
@@ -196,12 +188,10 @@ describe('O35 attempts', () => {
     };
     @Module({ providers: [factory], exports: ['AGENT'] })
     class AgentModule {}
-    const [a, b] = await fixture.startTwo({
-      cluster: reExecuting({ maxAttempts: 2 }, { executor: 'AGENT', imports: [AgentModule] }),
-    });
-    const atA = await a.client();
-    const { id } = await begin(atA, 'hello');
-    await leases.abandon(id);
+    const { b, atA, id } = await fixture.abandoned(
+      {},
+      { cluster: reExecuting({ maxAttempts: 2 }, { executor: 'AGENT', imports: [AgentModule] }) },
+    );
     expect(await sweep(b)).toMatchObject({ claimed: 1 });
     await eventually(() => made === 2 && fixture.logger.errors.length > 0);
     expect(fixture.logger.errors[0]).toMatch(/could not be run again: .*no more agents/s);
@@ -228,44 +218,6 @@ describe('B12 attempts', () => {
     });
     return { agent, a, b, id };
   }
-
-  test('are not used up by claims whose answer was lost: the turn still runs', async () => {
-    const { agent, b, id } = await abandonedOnce();
-    const store = storeOf(b);
-    const claim = store.claim.bind(store);
-    const claims = jest.spyOn(store, 'claim').mockImplementation(async (request) => {
-      if ((await claim(request)).length > 0) throw reset();
-      return [];
-    });
-    for (let lost = 0; lost < 3; lost += 1) {
-      await expect(sweep(b)).rejects.toThrow('ECONNRESET');
-      await leases.expire(id);
-    }
-    claims.mockRestore();
-    expect(await leases.find(id)).toMatchObject({ attempt: 1 });
-    expect(await sweep(b)).toMatchObject({ claimed: 1, reExecuted: 1 });
-    expect(stateName(await ended(await b.client(), id))).toBe('COMPLETED');
-    expect(agent.runs.map(({ attempt }) => attempt)).toEqual([1, 2]);
-  });
-
-  test('nor by replicas that die between their claim and the run; FAILED counts the runs that began', async () => {
-    const { agent, b, id } = await abandonedOnce();
-    for (const holder of ['one', 'two', 'three']) {
-      expect(await storeOf(b).claim({ holder, ttlMs: 60_000, limit: 1 })).toMatchObject([{ attempt: 2 }]);
-      await leases.expire(id);
-    }
-    agent.runs.length = 0;
-    jest.spyOn(storeOf(b), 'begin').mockRejectedValue(new Error('a defect'));
-    expect(await sweep(b)).toMatchObject({ claimed: 1, errors: 1 });
-    expect(await leases.find(id)).toMatchObject({ attempt: 1 });
-    jest.restoreAllMocks();
-    await fixture.database.query('UPDATE a2a_task_leases SET attempt = 2');
-    await leases.expire(id);
-    expect(await sweep(b)).toMatchObject({ claimed: 1, failed: 1 });
-    const { status } = await getTask(await b.client(), id);
-    expect(textOf(status?.message)).toContain('It was run 2 times');
-    expect(agent.runs).toEqual([]);
-  });
 
   test('are counted once, however often the answer to that is lost', async () => {
     const { agent, b, id } = await abandonedOnce();

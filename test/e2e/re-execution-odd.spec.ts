@@ -44,7 +44,8 @@ describe('Turns that are run again, in odd places', () => {
     @Injectable({ scope: Scope.REQUEST })
     class Slow {}
     const provider = {
-      ...{ provide: Slow, scope: Scope.REQUEST },
+      provide: Slow,
+      scope: Scope.REQUEST,
       useFactory: async () => {
         made += 1;
         if (made > 1) await never;

@@ -18,17 +18,14 @@ import {
 } from './abandoned-turns.fixture.js';
 import { type AgentBehaviour, TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, inputRequired, publishArtifact, textOf, textPart, working } from './agent-events.js';
+import { readLog } from '../helpers/task-log.js';
 
 const fixture = new RecoveryFixture();
 const { leases } = fixture;
 
-async function versionsOf(taskId: string): Promise<number[]> {
-  const rows = await fixture.database.query<{ version: number }>(
-    'SELECT e.version FROM a2a_task_events e JOIN a2a_tasks USING (task_no) WHERE task_id = $1 ORDER BY 1',
-    [taskId],
-  );
-  return rows.map(({ version }) => version);
-}
+const versionsOf = async (taskId: string): Promise<number[]> =>
+  (await readLog(fixture.database, taskId)).entries.map(({ version }) => version);
+
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1);
 
 describe.each(TRANSPORTS)('O36 a turn that is run again, over %s', (transport) => {
@@ -122,7 +119,9 @@ describe.each(TRANSPORTS)('O36 a turn that is run again, over %s', (transport) =
     const message = { ...userMessage('this', { taskId: id, contextId }), referenceTaskIds: [other.id] };
     message.metadata = { note: 1 };
     const configuration = {
-      ...{ acceptedOutputModes: ['text/plain'], taskPushNotificationConfig: undefined, returnImmediately: true },
+      acceptedOutputModes: ['text/plain'],
+      taskPushNotificationConfig: undefined,
+      returnImmediately: true,
     };
     await atA.sendMessage({ tenant: '', message, configuration, metadata: { request: 2 } });
     await subscriber.waitFor((response) => updatesIn([response])[0] === 'new + dead');
@@ -133,8 +132,14 @@ describe.each(TRANSPORTS)('O36 a turn that is run again, over %s', (transport) =
     expect(await sweep(a)).toMatchObject({ claimed: 1, reExecuted: 1 });
     const responses = await subscriber.finished();
     expect(updatesIn(responses)).toEqual([
-      ...['doc + dead', 'doc + too', 'new + dead', 'doc = title,second', 'doc + again'],
-      ...['doc = title,third', 'doc + end', 'new = alive'],
+      'doc + dead',
+      'doc + too',
+      'new + dead',
+      'doc = title,second',
+      'doc + again',
+      'doc = title,third',
+      'doc + end',
+      'new = alive',
     ]);
     const task = await getTask(atB, id);
     expect(artifactsOf(task)).toEqual({ doc: ['title', 'third', 'end'], new: ['alive'] });

@@ -33,11 +33,7 @@ describe('Slots', () => {
       completed(bus, context);
     });
     const cluster = reExecuting({ maxConcurrentRecoveries: 2, batchSize: 3 });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster });
-    const atA = await a.client();
-    const ids: string[] = [];
-    for (const text of ['1', '2', '3', '4', '5']) ids.push((await begin(atA, text)).id);
-    await leases.abandon(...ids);
+    const { b, atA, ids } = await fixture.abandonedEach(agent, ['1', '2', '3', '4', '5'], cluster);
     const before = await Promise.all(ids.map((id) => leases.find(id)));
     expect(await sweep(b)).toMatchObject({ claimed: 2, reExecuted: 2, left: 0 });
     expect(await sweep(b)).toMatchObject({ claimed: 0 });
@@ -58,11 +54,7 @@ describe('Slots', () => {
   test('that get free are filled at once, and not only at the next interval', async () => {
     const agent = agentWhoseReplicaDies();
     const cluster = reExecuting({ maxConcurrentRecoveries: 2, batchSize: 3, intervalMs: 3_600_000 });
-    const [a, b] = await fixture.startTwo({ ...agent, cluster });
-    const atA = await a.client();
-    const ids: string[] = [];
-    for (const text of ['1', '2', '3', '4', '5', '6', '7']) ids.push((await begin(atA, text)).id);
-    await leases.abandon(...ids);
+    const { b } = await fixture.abandonedEach(agent, ['1', '2', '3', '4', '5', '6', '7'], cluster);
     await sweep(b);
     await leases.gone();
     expect(agent.attempts.slice(7).sort()).toEqual(['1 2', '2 2', '3 2', '4 2', '5 2', '6 2', '7 2']);
@@ -93,7 +85,8 @@ describe('Slots', () => {
     });
     let broken = false;
     const factory = {
-      ...{ provide: 'AGENT', scope: Scope.REQUEST },
+      provide: 'AGENT',
+      scope: Scope.REQUEST,
       useFactory: () => {
         if (!broken) return { execute: agent.execute, cancelTask: () => Promise.resolve() };
         broken = false;
@@ -160,26 +153,23 @@ describe('Slots', () => {
       const policy: RecoveryPolicy = kind === 'a policy by name' ? 're-execute' : () => ({ decision: 're-execute' });
       const { atA, b, agent, over } = await occupied({ policy });
       const [canceled, cancelTurn, usedUp, other] = [
-        ...[await begin(atA, 'flagged'), await begin(atA, 'cancel turn')],
-        ...[await begin(atA, 'used up'), await begin(atA, 'other')],
+        await begin(atA, 'flagged'),
+        await begin(atA, 'cancel turn'),
+        await begin(atA, 'used up'),
+        await begin(atA, 'other'),
       ];
-      await leases.abandon(canceled!.id, cancelTurn!.id, usedUp!.id, other!.id);
-      const set = (what: string, id: string) =>
-        fixture.database.query(
-          `UPDATE a2a_task_leases SET ${what} WHERE task_no = (SELECT task_no FROM a2a_tasks WHERE task_id = $1)`,
-          [id],
-        );
-      await set('cancel_requested_at = clock_timestamp()', canceled!.id);
-      await set("kind = 'cancel'", cancelTurn!.id);
-      await set('attempt = 3', usedUp!.id);
+      await leases.abandon(canceled.id, cancelTurn.id, usedUp.id, other.id);
+      await leases.flagCancel(canceled.id);
+      await leases.set(cancelTurn.id, "kind = 'cancel'");
+      await leases.set(usedUp.id, 'attempt = 3');
       expect(await sweep(b)).toMatchObject({ claimed: 3, canceled: 2, failed: 1, reExecuted: 0 });
-      expect(await leases.find(other!.id)).toMatchObject({ attempt: 1, holder: DEAD });
-      expect(statusText(await getTask(atA, usedUp!.id))).toContain('It was run 3 times');
+      expect(await leases.find(other.id)).toMatchObject({ attempt: 1, holder: DEAD });
+      expect(statusText(await getTask(atA, usedUp.id))).toContain('It was run 3 times');
       expect(agent.attempts).toHaveLength(6);
       over.resolve();
       await eventually(async () => {
         await sweep(b);
-        return stateName(await getTask(atA, other!.id)) === 'COMPLETED';
+        return stateName(await getTask(atA, other.id)) === 'COMPLETED';
       });
     },
   );

@@ -12,7 +12,7 @@ import {
   statusText,
   sweep,
 } from './abandoned-turns.fixture.js';
-import { type AgentApp, type AgentBehaviour } from './agent-app.fixture.js';
+import { type AgentApp, type AgentBehaviour, ALL_TRANSPORTS, cardWith, TRANSPORTS } from './agent-app.fixture.js';
 import { artifactOf, completed, publishArtifact, textOf, textPart, working } from './agent-events.js';
 import { withGrpc } from './grpc.fixture.js';
 import { messageBody, post } from './raw-requests.js';
@@ -54,17 +54,7 @@ function readsOf(app: AgentApp): string[] {
 
 afterEach(() => jest.restoreAllMocks());
 
-describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('The tasks that a message refers to, over %s', (transport) => {
-  test('are read once each, though one of them is mentioned 5,000 times', async () => {
-    const app = await fixture.start(withGrpc(agent));
-    const client = await app.client({ transport });
-    const { id } = await send(client, 'big');
-    const reads = readsOf(app);
-    const answer = await refer(client, Array<string>(5_000).fill(id));
-    expect('status' in answer && statusText(answer)).toBe('refers to 1');
-    expect(reads).toEqual(['findUpTo']);
-  });
-
+describe.each(ALL_TRANSPORTS)('The tasks that a message refers to, over %s', (transport) => {
   test('are at most as many as the limit: one more is malformed, and none of them is read', async () => {
     const app = await fixture.start(withGrpc(agent));
     const client = await app.client({ transport });
@@ -79,18 +69,18 @@ describe.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('The tasks that a messa
     expect(error.message).toContain('message has 21 different referenceTaskIds: it may have at most 20.');
     expect(reads).toEqual([]);
   });
+});
 
-  test('hold no more than the limit together', async () => {
-    const app = await fixture.start(withGrpc({ ...agent, cluster: { requests: { maxReferenceBytes: 700_000 } } }));
-    const client = await app.client({ transport });
-    const ids = [];
-    for (let at = 0; at < 3; at += 1) ids.push((await send(client, 'big')).id);
-    const error = await errorOf(refer(client, ids));
-    expect(error.name).toBe('RequestMalformedError');
-    expect(error.message).toMatch(/hold more than 700000 bytes/);
-    const answer = await refer(client, ids.slice(1));
-    expect('status' in answer && statusText(answer)).toBe('refers to 2');
-  });
+test('The tasks that a message refers to hold no more than the limit together', async () => {
+  const app = await fixture.start({ ...agent, cluster: { requests: { maxReferenceBytes: 700_000 } } });
+  const client = await app.client();
+  const ids = [];
+  for (let at = 0; at < 3; at += 1) ids.push((await send(client, 'big')).id);
+  const error = await errorOf(refer(client, ids));
+  expect(error.name).toBe('RequestMalformedError');
+  expect(error.message).toMatch(/hold more than 700000 bytes/);
+  const answer = await refer(client, ids.slice(1));
+  expect('status' in answer && statusText(answer)).toBe('refers to 2');
 });
 
 test('O36 a turn is run again though its message refers to more than the limits now allow: the surplus is left out', async () => {
@@ -123,7 +113,7 @@ test('O36 a turn is run again though its message refers to more than the limits 
 
 const NOTHING = { acceptedOutputModes: [], taskPushNotificationConfig: undefined, historyLength: undefined };
 
-describe.each(['JSONRPC', 'HTTP+JSON'] as const)('A request over %s', (transport) => {
+describe.each(TRANSPORTS)('A request over %s', (transport) => {
   test('that holds more JSON values than the limit is refused before it is parsed', async () => {
     const app = await fixture.start({ ...agent, cluster: { requests: { maxValues: 1_000 } } });
     const parse = jest.spyOn(JSON, 'parse');
@@ -196,7 +186,4 @@ describe.each(['JSONRPC', 'GRPC'] as const)('The push receivers of a task, over 
   });
 });
 
-const CARD = {
-  ...{ name: 'test agent', description: 'does what a test says', version: '1.0.0' },
-  capabilities: { pushNotifications: true, streaming: true, extensions: [] },
-};
+const CARD = cardWith({ pushNotifications: true });

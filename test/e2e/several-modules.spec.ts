@@ -22,15 +22,6 @@ describe('Two apps in one process, on one database', () => {
     await a.close();
     expect(stateName(await send(atB, 'more', { taskId }))).toBe('COMPLETED');
   });
-
-  test('a restarted app finds what was there', async () => {
-    const options = { execute: (context: TurnRequestContext, bus: ExecutionEventBus) => inputRequired(bus, context) };
-    const before = await fixture.start(options);
-    const { id } = await send(await before.client(), 'hello');
-    await before.close();
-    const after = await fixture.start(options);
-    expect(stateName(await getTask(await after.client(), id))).toBe('INPUT_REQUIRED');
-  });
 });
 
 describe('Two A2AClusterModules in one app', () => {
@@ -53,7 +44,10 @@ describe('Two A2AClusterModules in one app', () => {
       modules: (given) =>
         ['one', 'two'].map((name) =>
           A2AClusterModule.forRoot({
-            ...{ ...given, ...paths(name), agentId: name, agentCard: { ...given.agentCard, name } },
+            ...given,
+            ...paths(name),
+            agentId: name,
+            agentCard: { ...given.agentCard, name },
             executor: agentOf({ execute: (context, bus) => inputRequired(bus, context, `I am ${name}`) }),
           }),
         ),
@@ -91,7 +85,11 @@ describe('Two A2AClusterModules in one app', () => {
       modules: (given) =>
         ['one', 'two'].map((name) =>
           A2AClusterModule.forRoot({
-            ...{ ...given, ...paths(name), agentId: name, executor: Agent, imports: [nameModule(name)] },
+            ...given,
+            ...paths(name),
+            agentId: name,
+            executor: Agent,
+            imports: [nameModule(name)],
           }),
         ),
     });
@@ -105,7 +103,9 @@ describe('Two A2AClusterModules in one app', () => {
       modules: (given) =>
         ['one', 'two'].map((name) =>
           A2AClusterModule.forRoot({
-            ...{ ...given, ...paths(name), agentId: name },
+            ...given,
+            ...paths(name),
+            agentId: name,
             executor: agentOf({
               execute: async (context, bus) => {
                 working(bus, context);

@@ -5,15 +5,10 @@ import { ReplicaShutdownError } from 'nestjs-a2a-cluster';
 import { AbstractLogger, type DataSource } from 'typeorm';
 import { getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
-import { Deferred, eventually, within } from '../../tools/harness/wait.js';
-import {
-  type AgentApp,
-  AgentAppFixture,
-  type AgentAppOptions,
-  type AgentBehaviour,
-  TRANSPORTS,
-} from './agent-app.fixture.js';
-import { completed, textOf, working } from './agent-events.js';
+import { eventually, within } from '../../tools/harness/wait.js';
+import { type AgentApp, AgentAppFixture, type AgentAppOptions, TRANSPORTS } from './agent-app.fixture.js';
+import { completed, textOf } from './agent-events.js';
+import { heldAgent } from './agents.js';
 
 const fixture = new AgentAppFixture();
 
@@ -44,24 +39,6 @@ class QueryLog extends AbstractLogger {
   }
 }
 
-/** Works until it is let, whatever happens. */
-function deafAgent(): { over: Deferred; started: Deferred; reason: Deferred<unknown>; options: AgentBehaviour } {
-  const [over, started, reason] = [new Deferred(), new Deferred(), new Deferred<unknown>()];
-  return {
-    ...{ over, started, reason },
-    options: {
-      execute: async (context, bus) => {
-        working(bus, context);
-        await context.turn.flush();
-        context.turn.signal.addEventListener('abort', () => reason.resolve(context.turn.signal.reason));
-        started.resolve();
-        await over.promise;
-        completed(bus, context, 'too late');
-      },
-    },
-  };
-}
-
 const stateOf = async (taskId: string): Promise<string | undefined> =>
   (await fixture.database.query<{ state: string }>('SELECT state FROM a2a_tasks WHERE task_id = $1', [taskId]))[0]
     ?.state;
@@ -70,10 +47,11 @@ describe.each(['first', 'last'] as const)('A2AClusterModule imported %s, before 
   test.each(['default', 'agents'])(
     'O45 a shutdown mid-turn writes FAILED before the DataSource %s closes, and nothing queries it after',
     async (name) => {
-      const { options, over, started } = deafAgent();
+      const { started, release, ...agent } = heldAgent();
       const log = new QueryLog();
       const app = await fixture.start({
-        ...{ ...options, position },
+        ...agent,
+        position,
         dataSource: { name, logger: log, logging: true },
         cluster: { dataSource: name, turns: { drainTimeoutMs: 100 } },
       });
@@ -86,7 +64,7 @@ describe.each(['first', 'last'] as const)('A2AClusterModule imported %s, before 
       expect(await fixture.database.query('SELECT * FROM a2a_task_leases')).toEqual([]);
       const queries = log.queries.length;
       expect(log.queriesAtClose).toBe(queries);
-      over.resolve();
+      release.resolve();
       await new Promise((resolve) => setImmediate(resolve));
       expect(log.queries).toHaveLength(queries);
       expect(log.queries.filter((line) => line.startsWith('Error'))).toEqual([]);
@@ -101,27 +79,27 @@ describe.each(['first', 'last'] as const)('A2AClusterModule imported %s, before 
 
 describe.each(TRANSPORTS)('A replica that shuts down, over %s', (transport) => {
   test('O45 ends a turn that outlasts the drain time FAILED, and tells the sender and a subscriber elsewhere', async () => {
-    const { options, over, started, reason } = deafAgent();
-    const [a, b] = await fixture.startTwo({ ...options, cluster: { turns: { drainTimeoutMs: 200 } } });
+    const { started, release, aborted, ...agent } = heldAgent();
+    const [a, b] = await fixture.startTwo({ ...agent, cluster: { turns: { drainTimeoutMs: 200 } } });
     const sender = Recording.send(await a.client({ transport }), 'hello');
     const { id } = await sender.task();
     await started.promise;
     const subscriber = Recording.subscribe(await b.client({ transport }), id);
     await subscriber.task();
     await a.close();
-    expect(await reason.promise).toBeInstanceOf(ReplicaShutdownError);
+    expect(await aborted.promise).toBeInstanceOf(ReplicaShutdownError);
     for (const recording of [sender, subscriber]) {
       expect((await recording.finished()).map(summaryOf).at(-1)).toBe('status FAILED');
     }
     const task = await getTask(await b.client({ transport }), id);
     expect(textOf(task.status?.message)).toMatch(/shutting down/);
-    over.resolve();
+    release.resolve();
   });
 
   test('O45 lets a turn end by itself while it drains, and renews its lease meanwhile', async () => {
-    const { options, over, started } = deafAgent();
+    const { started, release, ...agent } = heldAgent();
     const app = await fixture.start({
-      ...options,
+      ...agent,
       cluster: { leases: { heartbeatIntervalMs: 50, ttlMs: 3_000 }, turns: { drainTimeoutMs: 20_000 } },
     });
     const sender = Recording.send(await app.client({ transport }), 'hello');
@@ -131,14 +109,14 @@ describe.each(TRANSPORTS)('A replica that shuts down, over %s', (transport) => {
       (await fixture.database.query<{ at: string }>('SELECT max(renewed_at)::text AS at FROM a2a_replicas'))[0]!.at;
     const before = await renewed();
     await eventually(async () => (await renewed()) !== before);
-    over.resolve();
+    release.resolve();
     expect((await sender.finished()).map(summaryOf).at(-1)).toBe('status COMPLETED');
     await within(closing, 5_000, 'the app closes when its turn has ended');
   });
 
   test('ends the streams of subscribers to tasks that run elsewhere', async () => {
-    const { options, over, started } = deafAgent();
-    const [a, b] = await fixture.startTwo(options);
+    const { started, release, ...agent } = heldAgent();
+    const [a, b] = await fixture.startTwo(agent);
     const sender = Recording.send(await a.client({ transport }), 'hello');
     const { id } = await sender.task();
     await started.promise;
@@ -146,13 +124,13 @@ describe.each(TRANSPORTS)('A replica that shuts down, over %s', (transport) => {
     await subscriber.task();
     await b.close();
     await within(subscriber.ended, 5_000, "the subscriber's stream ends");
-    over.resolve();
+    release.resolve();
     expect((await sender.finished()).map(summaryOf).at(-1)).toBe('status COMPLETED');
   });
 
   test('answers new messages 503 with Retry-After, in the form of the transport, and still serves the rest', async () => {
-    const { options, over, started } = deafAgent();
-    const app = await fixture.start({ ...options, cluster: { turns: { drainTimeoutMs: 20_000 } } });
+    const { started, release, ...agent } = heldAgent();
+    const app = await fixture.start({ ...agent, cluster: { turns: { drainTimeoutMs: 20_000 } } });
     const client = await app.client({ transport });
     const sender = Recording.send(client, 'hello');
     const { id } = await sender.task();
@@ -176,7 +154,7 @@ describe.each(TRANSPORTS)('A replica that shuts down, over %s', (transport) => {
     const subscriber = Recording.subscribe(client, id);
     expect(stateName(await subscriber.task())).toBe('WORKING');
     expect((await fetch(`${app.url}/.well-known/agent-card.json`)).status).toBe(200);
-    over.resolve();
+    release.resolve();
     expect((await subscriber.finished()).map(summaryOf).at(-1)).toBe('status COMPLETED');
     await closing;
     const [count] = await fixture.database.query('SELECT count(*)::integer AS n FROM a2a_tasks WHERE context_id = $1', [
@@ -187,20 +165,22 @@ describe.each(TRANSPORTS)('A replica that shuts down, over %s', (transport) => {
 });
 
 test('a client that keeps its connection in use is told to leave it, and does not keep the app from closing', async () => {
-  const { options, over, started } = deafAgent();
-  const app = await fixture.start({ ...options, cluster: { turns: { drainTimeoutMs: 20_000 } } });
+  const { started, release, ...agent } = heldAgent();
+  const app = await fixture.start({ ...agent, cluster: { turns: { drainTimeoutMs: 20_000 } } });
   const sender = Recording.send(await app.client(), 'hello');
   await started.promise;
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const connections = new Agent({ keepAlive: true, maxSockets: 1 });
   const ask = async (): Promise<IncomingMessage> => {
-    const [response] = (await once(get(`${app.url}/a2a/rest/tasks`, { agent }), 'response')) as [IncomingMessage];
+    const [response] = (await once(get(`${app.url}/a2a/rest/tasks`, { agent: connections }), 'response')) as [
+      IncomingMessage,
+    ];
     await once(response.resume(), 'end');
     return response;
   };
   expect((await ask()).headers.connection).toBe('keep-alive');
   const closing = app.close();
   await eventually(async () => (await ask()).headers.connection === 'close');
-  over.resolve();
+  release.resolve();
   // One that was waiting to be accepted when the server closed is reset; the next one is refused.
   const again = (error: NodeJS.ErrnoException): void => {
     if (error.code !== 'ECONNRESET') throw error;
@@ -211,7 +191,7 @@ test('a client that keeps its connection in use is told to leave it, and does no
   await expect(refused).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   await within(closing, 5_000, 'the app closes');
   expect((await sender.finished()).map(summaryOf).at(-1)).toBe('status COMPLETED');
-  agent.destroy();
+  connections.destroy();
 });
 
 test('an app closed twice, or before it served, closes in peace', async () => {

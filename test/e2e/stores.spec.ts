@@ -1,53 +1,44 @@
 import type { Task } from '@a2a-js/sdk';
-import { TaskState } from '@a2a-js/sdk';
-import { AgentEvent, type ExecutionEventBus } from '@a2a-js/sdk/server';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import { type INestApplication, type Type } from '@nestjs/common';
+import { type INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
-import { A2AClusterModule, AbandonedTaskSweeper, type TurnExecutor, type TurnRequestContext } from 'nestjs-a2a-cluster';
+import { A2AClusterModule, AbandonedTaskSweeper } from 'nestjs-a2a-cluster';
 import { LeaseStore } from 'nestjs-a2a-cluster/stores';
 import { InMemoryLeaseStore, InMemoryTaskStore, inMemoryStores } from '../../libs/a2a-cluster/src/testing/index.js';
 import { clientFor, errorName, getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName, summaryOf } from '../helpers/recording.js';
 import { Deferred, eventually } from '../../tools/harness/wait.js';
-import { AgentAppFixture } from './agent-app.fixture.js';
+import { AgentAppFixture, agentOf } from './agent-app.fixture.js';
+import { completed, inputRequired, working } from './agent-events.js';
+import { ClientFactory } from '@a2a-js/sdk/client';
 
 const scopeOf = (task: Task) => ({ tenant: '', owner: 'unknown', taskId: task.id });
 
-function publish(bus: ExecutionEventBus, { taskId, contextId }: TurnRequestContext, state: TaskState): void {
-  const status = { state, message: undefined, timestamp: undefined };
-  bus.publish(AgentEvent.statusUpdate({ taskId, contextId, status, metadata: undefined }));
-}
+let hold: Deferred | undefined;
 
 /** Asks first; then completes, or works until it is let go. */
-class AskingAgent implements TurnExecutor {
-  static hold: Deferred | undefined;
-
-  async execute(context: TurnRequestContext, bus: ExecutionEventBus): Promise<void> {
-    if (!context.task) return publish(bus, context, TaskState.TASK_STATE_INPUT_REQUIRED);
-    publish(bus, context, TaskState.TASK_STATE_WORKING);
-    await AskingAgent.hold?.promise;
-    publish(bus, context, TaskState.TASK_STATE_COMPLETED);
-  }
-
-  async cancelTask(): Promise<void> {
-    // The library writes CANCELED.
-  }
-}
+const AskingAgent = agentOf({
+  execute: async (context, bus) => {
+    if (!context.task) return inputRequired(bus, context);
+    working(bus, context);
+    await hold?.promise;
+    completed(bus, context);
+  },
+});
 
 describe('An app with stores in memory', () => {
   const apps: INestApplication[] = [];
   afterEach(async () => {
-    AskingAgent.hold?.resolve();
-    AskingAgent.hold = undefined;
+    hold?.resolve();
+    hold = undefined;
     await Promise.all(apps.splice(0).map((app) => app.close()));
   });
 
   /** A replica without any database. */
   async function start(stores: { tasks: InMemoryTaskStore; leases: InMemoryLeaseStore }) {
     const cluster = A2AClusterModule.forRoot({
-      executor: AskingAgent as Type<TurnExecutor>,
+      executor: AskingAgent,
       agentCard: { name: 'asking agent', description: 'asks', version: '1' },
       publicUrl: 'http://127.0.0.1:1',
       leases: { heartbeatIntervalMs: 100, ttlMs: 60_000 },
@@ -59,7 +50,9 @@ describe('An app with stores in memory', () => {
       { module: Root, imports: [ScheduleModule.forRoot(), cluster] },
       new ExpressAdapter(),
       {
-        ...{ abortOnError: false, forceCloseConnections: true, logger: false },
+        abortOnError: false,
+        forceCloseConnections: true,
+        logger: false,
       },
     );
     apps.push(app);
@@ -68,7 +61,6 @@ describe('An app with stores in memory', () => {
     const card = await (await fetch(`${url}/.well-known/agent-card.json`)).json();
     const reach = (body: unknown) =>
       JSON.parse(JSON.stringify(body).replaceAll('http://127.0.0.1:1/', `${url}/`)) as never;
-    const { ClientFactory } = await import('@a2a-js/sdk/client');
     return { app, client: await new ClientFactory().createFromAgentCard(reach(card)) };
   }
 
@@ -94,13 +86,13 @@ describe('An app with stores in memory', () => {
     const stores = { tasks: new InMemoryTaskStore(), leases: new InMemoryLeaseStore() };
     const { app, client } = await start(stores);
     const asked = await send(client, 'hello');
-    AskingAgent.hold = new Deferred();
+    hold = new Deferred();
     const sender = Recording.send(client, 'go on', { taskId: asked.id });
     await sender.waitFor((response) => summaryOf(response) === 'status WORKING');
     stores.leases.expire(scopeOf(asked));
     await app.get(AbandonedTaskSweeper, { strict: false }).runOnce();
     expect((await sender.finished()).map(summaryOf).at(-1)).toBe('status FAILED');
-    AskingAgent.hold.resolve();
+    hold.resolve();
     expect(stateName(await getTask(client, asked.id))).toBe('FAILED');
     expect(stores.leases.size).toBe(0);
   });
@@ -114,8 +106,8 @@ describe('A lease store that does not share the database', () => {
     const hold = new Deferred();
     const [a, b] = await fixture.startTwo({
       execute: async (context, bus) => {
-        if (!context.task) return publish(bus, context, TaskState.TASK_STATE_INPUT_REQUIRED);
-        publish(bus, context, TaskState.TASK_STATE_WORKING);
+        if (!context.task) return inputRequired(bus, context);
+        working(bus, context);
         await hold.promise;
       },
       cluster: { extraProviders: [{ provide: LeaseStore, useValue: leases }] },

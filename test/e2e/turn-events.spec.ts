@@ -110,18 +110,6 @@ describe.each(TRANSPORTS)('What an executor publishes, over %s', (transport) => 
     expect(tasks[1] && stateName(tasks[1])).toBe('INPUT_REQUIRED');
   });
 
-  test('O50 an ask answered by an ask: the turn ends though the state did not change', async () => {
-    const app = await fixture.start({ execute: (context, bus) => inputRequired(bus, context, 'and then?') });
-    const client = await app.client({ transport });
-    const first = await send(client, 'one');
-    for (const text of ['two', 'three']) {
-      expect(stateName(await send(client, text, { taskId: first.id }))).toBe('INPUT_REQUIRED');
-    }
-    const { history } = await getTask(client, first.id);
-    expect(history.map(textOf)).toEqual(['one', 'and then?', 'two', 'and then?', 'three', 'and then?']);
-    await send(client, 'four', { taskId: first.id });
-  });
-
   test('an event for a foreign task is refused and fails the turn', async () => {
     const app = await fixture.start({
       execute: (context, bus) => {
@@ -161,22 +149,6 @@ describe.each(TRANSPORTS)('What an executor publishes, over %s', (transport) => 
     expect(stored.metadata).toEqual({ kept: { deep: 'as published' } });
     expect(stored.artifacts[0]?.parts[0]?.content).toEqual({ $case: 'text', value: 'as published' });
     expect(stateName(stored)).toBe('COMPLETED');
-  });
-
-  test('I5 chunks of an artifact are delivered as such and stored as one', async () => {
-    const app = await fixture.start({
-      execute: (context, bus) => {
-        ['a', 'b', 'c'].forEach((text, at) => publishArtifact(bus, context, artifactOf('a1', textPart(text)), at > 0));
-        completed(bus, context);
-      },
-    });
-    const client = await app.client({ transport });
-    const responses = await collect(stream(client, 'hello'));
-    const chunks = ['artifact a1', 'artifact a1 append', 'artifact a1 append'];
-    expect(responses.map(summaryOf)).toEqual(['task SUBMITTED', ...chunks, 'status COMPLETED']);
-    const { artifacts } = await getTask(client, (responses[0]?.payload?.value as Task).id);
-    expect(artifacts).toHaveLength(1);
-    expect(artifacts[0]?.parts.map(({ content }) => content?.value as string)).toEqual(['a', 'b', 'c']);
   });
 
   test('I4 what is published after the end is dropped, with one warning', async () => {

@@ -3,12 +3,10 @@ import { VersionedTaskStore } from 'nestjs-a2a-cluster/stores';
 import { cancel, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { Deferred, eventually, within } from '../../tools/harness/wait.js';
-import { AgentAppFixture, agentOf } from './agent-app.fixture.js';
+import { AgentAppFixture, agentOf, WITHOUT_LEASES } from './agent-app.fixture.js';
 import { completed, working } from './agent-events.js';
 
 const fixture = new AgentAppFixture();
-
-const WITHOUT = { leases: false, sweeper: undefined as never } as const;
 
 /** As if all tasks had not changed for an hour. */
 const age = (): Promise<unknown> =>
@@ -24,7 +22,7 @@ describe('A replica with leases that starts beside tasks begun without', () => {
   test('B.18 I6 names them in one warning, and they can be canceled', async () => {
     const going = new Deferred();
     const before = await fixture.start({
-      cluster: WITHOUT,
+      cluster: WITHOUT_LEASES,
       execute: async (context, bus) => {
         working(bus, context);
         await going.promise;
@@ -55,13 +53,13 @@ describe('A replica with leases that starts beside tasks begun without', () => {
     };
     const apps = [
       await fixture.start({ execute }),
-      await fixture.start({ execute, cluster: { ...WITHOUT, agentId: 'other' } }),
+      await fixture.start({ execute, cluster: { ...WITHOUT_LEASES, agentId: 'other' } }),
     ];
     const looks = jest.spyOn(Object.getPrototypeOf(apps[0]!.nest.get(VersionedTaskStore)), 'withoutLease' as never);
     const senders = await Promise.all(apps.map(async (app) => Recording.send(await app.client(), 'hello')));
     await Promise.all(senders.map((sender) => sender.task()));
     await age();
-    const late = await fixture.start({ execute, cluster: WITHOUT });
+    const late = await fixture.start({ execute, cluster: WITHOUT_LEASES });
     const sender = Recording.send(await late.client(), 'hello');
     const { id } = await sender.task();
     // It streams for an hour: its status is as old as that, its last chunk is not.

@@ -1,10 +1,10 @@
 import { jest } from '@jest/globals';
 import fc from 'fast-check';
-import { type AgentApp, AgentAppFixture } from '../e2e/agent-app.fixture.js';
-import { completed, inputRequired, textOf } from '../e2e/agent-events.js';
+import { type AgentApp, AgentAppFixture, cardWith } from '../e2e/agent-app.fixture.js';
 import { withGrpc } from '../e2e/grpc.fixture.js';
 import { send } from '../../tools/harness/client.js';
 import { stateName } from '../helpers/recording.js';
+import { askingAgent } from '../e2e/agents.js';
 
 /** CI asks the same questions every time; `npm run fuzz` asks new ones for longer. */
 export const RUNS = Number(process.env.FUZZ_RUNS ?? 250);
@@ -25,13 +25,11 @@ export class FuzzedApp {
     jest.spyOn(console, 'warn').mockImplementation(() => undefined);
     fc.configureGlobal({ numRuns: RUNS, seed: SEED });
     beforeEach(async () => {
-      const capabilities = { streaming: true, pushNotifications: true, extensions: [] };
       this.app = await this.fixture.start(
         withGrpc({
-          execute: (context, bus) =>
-            textOf(context.userMessage) === 'ask' ? inputRequired(bus, context) : completed(bus, context),
+          ...askingAgent,
           cluster: {
-            agentCard: { name: 'fuzzed', description: 'takes anything', version: '1', capabilities },
+            agentCard: cardWith({ pushNotifications: true }),
             transports: { bodyLimitBytes: 1_000_000 },
             push: { maxAttempts: 1, timeoutMs: 100 },
             legacyCompat: true,
@@ -59,7 +57,7 @@ export class FuzzedApp {
   /** After all of it the app works, nothing is half written, and no other object has been changed. */
   async expectSound(): Promise<void> {
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
-    expect(stateName(await send(await this.app.client(), 'still there?'))).toBe('COMPLETED');
+    expect(stateName(await send(await this.app.client(), 'end'))).toBe('COMPLETED');
     const broken = await this.fixture.database.query(
       `SELECT task_id FROM a2a_tasks AS t
         WHERE version <> (SELECT count(*) FROM a2a_task_events AS e WHERE e.task_no = t.task_no)`,

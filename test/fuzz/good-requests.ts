@@ -1,9 +1,14 @@
 /** Good requests as JSON, of which the fuzz tests make others. */
 
 const messageOf = (taskId: string, text: string): object => ({
-  ...{ messageId: 'm1', contextId: '', taskId, role: 'ROLE_USER', referenceTaskIds: ['some-task'] },
+  messageId: 'm1',
+  contextId: '',
+  taskId,
+  role: 'ROLE_USER',
+  referenceTaskIds: ['some-task'],
   parts: [{ text, metadata: { key: ['value'] } }, { data: { list: [1, 'two'] } }, { raw: 'aGVsbG8=' }],
-  ...{ metadata: { from: 'fuzz' }, extensions: ['https://example.com/x'] },
+  metadata: { from: 'fuzz' },
+  extensions: ['https://example.com/x'],
 });
 
 export const sending = (taskId: string): object => ({
@@ -19,13 +24,22 @@ export const sending = (taskId: string): object => ({
 });
 
 export const receiver = (taskId: string): object => ({
-  ...{ id: 'hook', taskId, url: 'https://203.0.113.7/hook', token: 'secret' },
+  id: 'hook',
+  taskId,
+  url: 'https://203.0.113.7/hook',
+  token: 'secret',
   authentication: { scheme: 'Bearer', credentials: 'secret' },
 });
 
 export const LISTING = {
-  ...{ tenant: '', contextId: 'c', status: 'TASK_STATE_WORKING', pageSize: 5, pageToken: 'x', historyLength: 1 },
-  ...{ statusTimestampAfter: '2026-01-01T00:00:00Z', includeArtifacts: true },
+  tenant: '',
+  contextId: 'c',
+  status: 'TASK_STATE_WORKING',
+  pageSize: 5,
+  pageToken: 'x',
+  historyLength: 1,
+  statusTimestampAfter: '2026-01-01T00:00:00Z',
+  includeArtifacts: true,
 };
 
 /** Good parameters of every method. */

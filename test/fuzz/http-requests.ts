@@ -34,7 +34,8 @@ async function exchange(
   };
   const sent = typeof body === 'string' ? fuzzed.named(body) : body;
   const response = await fetch(fuzzed.app.url + fuzzed.named(path), {
-    ...{ method, headers },
+    method,
+    headers,
     ...(method !== 'GET' && sent !== undefined && { body: sent }),
   });
   if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {

@@ -6,13 +6,20 @@ import { bodyOf, expectAnswered, inUrl, type RawRequest } from './http-requests.
 const fuzzed = new FuzzedApp();
 
 const RECEIVER = {
-  ...{ id: 'hook', url: 'https://203.0.113.7/hook', token: 'secret' },
+  id: 'hook',
+  url: 'https://203.0.113.7/hook',
+  token: 'secret',
   authentication: { schemes: ['Bearer'], credentials: 'secret' },
 };
 
 const sending = (taskId: string): object => ({
   message: {
-    ...{ kind: 'message', messageId: 'm1', role: 'user', contextId: '', taskId, referenceTaskIds: ['some-task'] },
+    kind: 'message',
+    messageId: 'm1',
+    role: 'user',
+    contextId: '',
+    taskId,
+    referenceTaskIds: ['some-task'],
     parts: [
       { kind: 'text', text: 'ask', metadata: { key: ['value'] } },
       { kind: 'data', data: { list: [1, 'two'] } },
@@ -21,7 +28,9 @@ const sending = (taskId: string): object => ({
     metadata: { from: 'fuzz' },
   },
   configuration: {
-    ...{ acceptedOutputModes: ['text/plain'], historyLength: 3, blocking: true },
+    acceptedOutputModes: ['text/plain'],
+    historyLength: 3,
+    blocking: true,
     pushNotificationConfig: RECEIVER,
   },
   metadata: { nested: { key: 1 } },
@@ -51,7 +60,11 @@ const jsonRpcRequest: fc.Arbitrary<RawRequest> = fc
 
 const restMessage = (taskId: string): object => ({
   message: {
-    ...{ messageId: 'm1', role: 'ROLE_USER', contextId: '', taskId, metadata: { from: 'fuzz' } },
+    messageId: 'm1',
+    role: 'ROLE_USER',
+    contextId: '',
+    taskId,
+    metadata: { from: 'fuzz' },
     content: [{ text: 'ask' }, { data: { data: { list: [1, 'two'] } } }, { file: { fileWithBytes: 'aGVsbG8=' } }],
   },
   configuration: { acceptedOutputModes: ['text/plain'], historyLength: 3, blocking: true, pushNotification: RECEIVER },

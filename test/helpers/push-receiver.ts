@@ -1,8 +1,20 @@
 import { once } from 'node:events';
+import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onCleanUp } from './clean-up.js';
 import { eventually } from '../../tools/harness/wait.js';
+
+/** The config of a receiver, as a client registers it. */
+export const configOf = (url: string, more: Partial<TaskPushNotificationConfig> = {}): TaskPushNotificationConfig => ({
+  tenant: '',
+  id: '',
+  taskId: '',
+  url,
+  token: '',
+  authentication: undefined,
+  ...more,
+});
 
 /** One notification as it arrived. */
 export interface Received {

@@ -1,5 +1,4 @@
 import { statementName } from '../../libs/a2a-cluster/src/postgres/connection/prepared-statements.js';
-import { releaseStatement, renewStatement } from '../../libs/a2a-cluster/src/postgres/leases/lease-statements.js';
 import { laterCommitStatement } from '../../libs/a2a-cluster/src/postgres/tasks/commit-statements.js';
 import { decideStatement, lockStatement } from '../../libs/a2a-cluster/src/postgres/tasks/task-statements.js';
 import { onCleanUp } from './clean-up.js';
@@ -21,23 +20,17 @@ const APPENDS = [laterCommitStatement(TABLES, false).text, laterCommitStatement(
 
 /** Statements of the library as a replica sends them, or what they begin with. */
 export const STATEMENTS = {
-  /** The first of an admission: it takes the lock on the task. */
-  admission: lockStatement(TABLES).text,
-  /** What it decides from, under that lock. */
-  decision: decideStatement(TABLES).text,
   /** A commit of events, whether or not it ends its turn. */
   append: commonStart(...APPENDS),
-  /** Drops a lease without an event. */
-  release: releaseStatement(TABLES).text,
-  renewal: renewStatement(TABLES).text,
 };
 
 /** What is on a connection whenever one of them is sent: the name of one that is prepared, whose text goes along once. */
 export const SENT = {
-  admission: statementName(STATEMENTS.admission),
-  decision: statementName(STATEMENTS.decision),
+  /** The first of an admission: it takes the lock on the task. */
+  admission: statementName(lockStatement(TABLES).text),
+  /** What it decides from, under that lock. */
+  decision: statementName(decideStatement(TABLES).text),
   append: APPENDS.map(statementName),
-  release: STATEMENTS.release,
 };
 
 /** What the connection that listens for wake-ups may have sent last. */
@@ -53,28 +46,20 @@ export interface RowLock {
 }
 
 /** Locks the row of a task: no commit, admission or cancel of it gets through, and each waits where it is. */
-export function lockTask(database: TestDatabase, taskId: string): Promise<RowLock> {
-  return lock(database, 'SELECT 1 FROM a2a_tasks WHERE task_id = $1 FOR UPDATE', taskId);
-}
-
-/** Locks the row of the replica that runs a task: none of its renewals gets through, and no claim sees it. */
-export function lockHolder(database: TestDatabase, taskId: string): Promise<RowLock> {
-  return lock(
-    database,
-    'SELECT 1 FROM a2a_replicas AS r JOIN a2a_task_leases AS l USING (holder) JOIN a2a_tasks AS t USING (task_no) ' +
-      'WHERE t.task_id = $1 FOR NO KEY UPDATE OF r',
-    taskId,
-  );
-}
-
-/** Locks the lease of a task: no release of it gets through, and no claim sees it. Commits and renewals pass. */
-export function lockLease(database: TestDatabase, taskId: string): Promise<RowLock> {
-  return lock(
-    database,
-    'SELECT 1 FROM a2a_task_leases AS l JOIN a2a_tasks AS t USING (task_no) WHERE t.task_id = $1 ' +
-      'FOR NO KEY UPDATE OF l',
-    taskId,
-  );
+export async function lockTask(database: TestDatabase, taskId: string): Promise<RowLock> {
+  const session = await database.connect();
+  const end = () => session.end();
+  const forget = onCleanUp(end);
+  await session.query('BEGIN');
+  const { rowCount } = await session.query('SELECT 1 FROM a2a_tasks WHERE task_id = $1 FOR UPDATE', [taskId]);
+  if (rowCount !== 1) throw new Error(`There is no task ${taskId}`);
+  let released: Promise<void> | undefined;
+  return {
+    release() {
+      forget();
+      return (released ??= session.query('ROLLBACK').then(end));
+    },
+  };
 }
 
 /** Which backends are meant: by how their last statement begins, and by whose they are. */
@@ -123,22 +108,6 @@ export async function terminateBackends(database: TestDatabase, filter: BackendF
   const pids = await backends(database, filter);
   await database.query('SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) AS pid', [pids]);
   return pids.length;
-}
-
-async function lock(database: TestDatabase, sql: string, taskId: string): Promise<RowLock> {
-  const session = await database.connect();
-  const end = () => session.end();
-  const forget = onCleanUp(end);
-  await session.query('BEGIN');
-  const { rowCount } = await session.query(sql, [taskId]);
-  if (rowCount !== 1) throw new Error(`There is no such row of task ${taskId}`);
-  let released: Promise<void> | undefined;
-  return {
-    release() {
-      forget();
-      return (released ??= session.query('ROLLBACK').then(end));
-    },
-  };
 }
 
 function commonStart(one: string, other: string): string {

@@ -55,7 +55,10 @@ const uris = fc.array(fc.webUrl(), { maxLength: 2 });
 export const messagesById: fc.Arbitrary<Map<string, Message>> = fc
   .array(
     record({
-      ...{ parts, metadata, extensions: uris, referenceTaskIds: fc.array(text, { maxLength: 2 }) },
+      parts,
+      metadata,
+      extensions: uris,
+      referenceTaskIds: fc.array(text, { maxLength: 2 }),
       role: fc.constantFrom(Role.ROLE_USER, Role.ROLE_AGENT),
     }),
     { minLength: 4, maxLength: 4 },
@@ -63,7 +66,12 @@ export const messagesById: fc.Arbitrary<Map<string, Message>> = fc
   .map((made) => new Map(made.map((it, at) => [`m${at + 1}`, { ...it, ...IDS, messageId: `m${at + 1}` }])));
 
 export const artifact: fc.Arbitrary<Artifact> = record({
-  ...{ artifactId: artifactIds, name: text, description: text, parts, metadata, extensions: uris },
+  artifactId: artifactIds,
+  name: text,
+  description: text,
+  parts,
+  metadata,
+  extensions: uris,
 });
 
 const live = fc.constantFrom(
@@ -92,7 +100,10 @@ function eventsWith(messages: Map<string, Message>) {
     record({ state, message: fc.option(message, { nil: undefined }), timestamp });
   const task = (state: fc.Arbitrary<TaskState>): fc.Arbitrary<Task> =>
     record({
-      ...{ id: fc.constant(IDS.taskId), contextId: fc.constant(IDS.contextId), status: statusIn(state), metadata },
+      id: fc.constant(IDS.taskId),
+      contextId: fc.constant(IDS.contextId),
+      status: statusIn(state),
+      metadata,
       artifacts: fc.uniqueArray(artifact, { maxLength: 3, selector: ({ artifactId }) => artifactId }),
       history: fc.uniqueArray(message, { maxLength: 4, selector: ({ messageId }) => messageId }),
     });

@@ -32,6 +32,15 @@ export interface TaskLog {
   leases: number;
 }
 
+/** The id of the task that was begun last, for a sender that was not told it. */
+export async function lastTaskId(database: TestDatabase): Promise<string> {
+  const [task] = await database.query<{ id: string }>(
+    'SELECT task_id AS id FROM a2a_tasks ORDER BY task_no DESC LIMIT 1',
+  );
+  if (!task) throw new Error('There is no task');
+  return task.id;
+}
+
 /** Reads it in one statement, and so at one moment. */
 export async function readLog(database: TestDatabase, taskId: string): Promise<TaskLog> {
   const [row] = await database.query<Omit<TaskLog, 'entries'> & { events: Row[] | null }>(
@@ -145,7 +154,10 @@ function entryOf({ version, event: text, at }: Row): LogEntry {
     ...(artifactUpdate && { artifactUpdate }),
   };
   return {
-    ...{ version, kind, at: new Date(at), event },
+    version,
+    kind,
+    at: new Date(at),
+    event,
     state: status?.state?.replace('TASK_STATE_', ''),
     n: metadata?.n,
     text: message?.parts?.map((part) => part.text ?? '').join('\n'),

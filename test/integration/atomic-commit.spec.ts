@@ -67,7 +67,7 @@ describe('A commit is one statement', () => {
     const [a, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, turn, loop, taskNo } = await a.working();
     loop.add(artifact(scope, 'a1', REFUSED));
-    await expect(turn.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(turn.flush()).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     expect(loop.add(status(scope, COMPLETED))).toBe(false);
     turn.lease?.drop();
     await cluster.db.query("UPDATE a2a_task_leases SET expires_at = clock_timestamp() - interval '1 second'");

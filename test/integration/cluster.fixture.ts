@@ -165,7 +165,12 @@ export async function createCluster(dataSource: DataSource, options: ReplicaOpti
 
   /** What a turn that is to be admitted asks for. */
   const leaseRequest = (kind: LeaseRequest['kind'] = 'message'): LeaseRequest => ({
-    ...{ kind, turnId: randomUUID(), holder: holderId, ttlMs: times.ttlMs, request: null, context: '{}' },
+    kind,
+    turnId: randomUUID(),
+    holder: holderId,
+    ttlMs: times.ttlMs,
+    request: null,
+    context: '{}',
   });
 
   /** A turn whose first commit, a WORKING task, is stored. */
@@ -196,7 +201,9 @@ export async function createCluster(dataSource: DataSource, options: ReplicaOpti
     async stored(scope: TaskScope = newScope(), task: Partial<Task> = {}) {
       const first = taskOf(scope, task);
       const made = await tasks.create(scope, [{ kind: 'task', task: first }], {
-        ...{ contextId: first.contextId, commitId: randomUUID(), snapshot: encodeTask(first) },
+        contextId: first.contextId,
+        commitId: randomUUID(),
+        snapshot: encodeTask(first),
       });
       return { scope, taskNo: made.taskNo, taskId: scope.taskId };
     },
@@ -232,7 +239,9 @@ export function runningTurn(scope: TaskScope, turn: TurnExecution): RunningTurn 
 
 /** A task that nobody else has. */
 export const newScope = (scope: Partial<TaskScope> = {}): TaskScope => ({
-  ...{ tenant: '', owner: 'unknown', taskId: `task-${randomUUID()}` },
+  tenant: '',
+  owner: 'unknown',
+  taskId: `task-${randomUUID()}`,
   ...scope,
 });
 

@@ -161,8 +161,11 @@ describe("The library's own connections", () => {
     const role = `few_${process.pid}`;
     await cluster.db.query(`CREATE ROLE ${role} LOGIN PASSWORD 'few' CONNECTION LIMIT 4`);
     const dataSource = await cluster.db.dataSource({
-      ...{ username: role, password: 'few', migrate: false, entities: [] },
-      ...{ extra: { user: role, password: 'few', max: 1 } },
+      username: role,
+      password: 'few',
+      migrate: false,
+      entities: [],
+      extra: { user: role, password: 'few', max: 1 },
     });
     const database = cluster.database({ maxTimeoutMs: 10_000, maxConnections: 10 }, dataSource);
     try {

@@ -269,8 +269,9 @@ describe('Outside actions and the lease', () => {
   }
 
   const lost = (['done', 'not done'] as const).flatMap((how) => [
-    ...[['dispatch', how, 'never', DISPATCH] as const, ['dispatch', how, 'idempotent', DISPATCH] as const],
-    ...[['settlement', how, 'never', SETTLE] as const],
+    ['dispatch', how, 'never', DISPATCH] as const,
+    ['dispatch', how, 'idempotent', DISPATCH] as const,
+    ['settlement', how, 'never', SETTLE] as const,
   ]);
 
   it.each(lost)(

@@ -43,7 +43,10 @@ describe.each(PAIRS)('The contract of recovery and effects: %s', (pair) => {
     const { scope, request } = await abandoned();
     for (const attempt of [2, 3]) {
       expect(await run(scope, `holder ${attempt}`)).toMatchObject({
-        ...{ attempt, turnId: request.turnId, lastHolder: attempt === 2 ? 'A' : 'holder 2', request: '{}' },
+        attempt,
+        turnId: request.turnId,
+        lastHolder: attempt === 2 ? 'A' : 'holder 2',
+        request: '{}',
       });
       expect(await claim(scope)).toBeUndefined();
       await stores.expire(scope);
@@ -104,9 +107,12 @@ describe.each(PAIRS)('The contract of recovery and effects: %s', (pair) => {
     expect(await leases.release(generation!)).toBe(false);
     expect(await leases.inspect([generation!])).toEqual({ cancelRequested: [], lost: [generation] });
     const late = tasks.append({ taskNo, taskId: scope.taskId }, [], {
-      ...{ expectedVersion: 1, commitId: randomUUID(), endsTurn: false, generation: generation! },
+      expectedVersion: 1,
+      commitId: randomUUID(),
+      endsTurn: false,
+      generation: generation!,
     });
-    await expect(late).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(late).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     // Not before its time.
     expect(await claim(scope)).toBeUndefined();
     await stores.expire(scope);

@@ -164,8 +164,12 @@ describe('Outside actions of a turn', () => {
     expect(replay).toHaveBeenCalledTimes(1);
     expect(replay.mock.calls[0]).toEqual([
       {
-        ...{ key: 'charge', attempt: 1, dispatchedAt: expect.any(Date) as Date, signal: running.turn.signal },
-        ...{ idempotencyKey: first.turn.idempotencyKey('charge'), fencingToken: running.generation },
+        key: 'charge',
+        attempt: 1,
+        dispatchedAt: expect.any(Date) as Date,
+        signal: running.turn.signal,
+        idempotencyKey: first.turn.idempotencyKey('charge'),
+        fencingToken: running.generation,
       },
     ]);
     expect(await effectRows(cluster.db, first.taskNo)).toMatchObject({
@@ -243,11 +247,14 @@ describe('Outside actions of a turn', () => {
     await expireLeases(cluster.db, taskNo);
     expect(await b.sweeper.runOnce()).toMatchObject({ claimed: 1, failed: 1 });
     answer.resolve('it was only frozen after all');
-    expect(await late).toMatchObject({ code: 'LEASE_LOST' });
+    expect(await late).toMatchObject({ code: 'A2A_LEASE_LOST' });
     const { status } = (await b.tasks.find(scope))!.task;
     expect(status!.message!.metadata![EFFECTS_METADATA_KEY]).toEqual([
       {
-        ...{ key: 'charge', replay: 'never', attempt: 1, idempotencyKey: turn.idempotencyKey('charge') },
+        key: 'charge',
+        replay: 'never',
+        attempt: 1,
+        idempotencyKey: turn.idempotencyKey('charge'),
         dispatchedAt: expect.stringMatching(/^\d{4}-.*Z$/) as string,
       },
     ]);

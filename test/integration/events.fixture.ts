@@ -11,21 +11,34 @@ export const FAILED = TaskState.TASK_STATE_FAILED;
 export const CANCELED = TaskState.TASK_STATE_CANCELED;
 
 export const textPart = (value: string): Part => ({
-  ...{ content: { $case: 'text', value }, metadata: undefined, filename: '', mediaType: 'text/plain' },
+  content: { $case: 'text', value },
+  metadata: undefined,
+  filename: '',
+  mediaType: 'text/plain',
 });
 
 export function message(text = 'go on', messageId: string = randomUUID(), role: Role = Role.ROLE_USER): Message {
   const parts = [textPart(text)];
   return {
-    ...{ messageId, contextId: '', taskId: '', role, parts, metadata: undefined },
-    ...{ extensions: [], referenceTaskIds: [] },
+    messageId,
+    contextId: '',
+    taskId: '',
+    role,
+    parts,
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
   };
 }
 
 /** The task that a scope names, as an executor would publish it first. */
 export function taskOf({ taskId }: TaskScope, task: Partial<Task> = {}): Task {
   return {
-    ...{ id: taskId, contextId: `context of ${taskId}`, artifacts: [], history: [], metadata: undefined },
+    id: taskId,
+    contextId: `context of ${taskId}`,
+    artifacts: [],
+    history: [],
+    metadata: undefined,
     status: { state: WORKING, message: undefined, timestamp: '2030-01-01T00:00:00.000Z' },
     ...task,
   };
@@ -46,7 +59,9 @@ export function status({ taskId }: TaskScope, state: TaskState, text?: string): 
   return {
     kind: 'statusUpdate',
     statusUpdate: {
-      ...{ taskId, contextId: `context of ${taskId}`, metadata: undefined },
+      taskId,
+      contextId: `context of ${taskId}`,
+      metadata: undefined,
       status: { state, message: said, timestamp },
     },
   };
@@ -56,9 +71,18 @@ export function artifact({ taskId }: TaskScope, artifactId: string, text = 'cont
   return {
     kind: 'artifactUpdate',
     artifactUpdate: {
-      ...{ taskId, contextId: `context of ${taskId}`, append, lastChunk: false, metadata: undefined },
+      taskId,
+      contextId: `context of ${taskId}`,
+      append,
+      lastChunk: false,
+      metadata: undefined,
       artifact: {
-        ...{ artifactId, name: '', description: '', parts: [textPart(text)], metadata: undefined, extensions: [] },
+        artifactId,
+        name: '',
+        description: '',
+        parts: [textPart(text)],
+        metadata: undefined,
+        extensions: [],
       },
     },
   };

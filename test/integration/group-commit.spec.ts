@@ -102,7 +102,8 @@ describe('Commits of several turns in one statement', () => {
     expect(flushed.map(isLost)).toEqual([true, false, false]);
     expect(logs).toEqual([['task WORKING'], ['task WORKING', last], ['task WORKING', last]]);
     expect(await leaseRow(cluster.db, turns[0]!.taskNo)).toMatchObject({
-      ...{ generation: claimed.generation, holder: b.holderId },
+      generation: claimed.generation,
+      holder: b.holderId,
     });
   });
 

@@ -15,7 +15,9 @@ interface NewTask {
 }
 
 const receiptOf = (messageId: string = randomUUID()): MessageReceipt => ({
-  ...{ messageId, fingerprint: 'hash', windowMs: 300_000 },
+  messageId,
+  fingerprint: 'hash',
+  windowMs: 300_000,
 });
 
 function newTask(replica: GroupingReplica, given: Partial<CreateOptions> = {}, scope = newScope()): NewTask {

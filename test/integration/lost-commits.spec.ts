@@ -160,8 +160,12 @@ describe('Commits that the database has lost', () => {
     await b.poller.runOnce();
     await follower.end();
     expect(follower.seen.slice(5)).toEqual([
-      ...['2 artifact a1 = one', '2 status WORKING'],
-      ...['3 artifact a1 + two', '4 artifact a1 + three', '5 artifact a1 + four', '6 status COMPLETED'],
+      '2 artifact a1 = one',
+      '2 status WORKING',
+      '3 artifact a1 + two',
+      '4 artifact a1 + three',
+      '5 artifact a1 + four',
+      '6 status COMPLETED',
     ]);
     await Promise.all(behind.map((slow) => slow.return()));
   });
@@ -181,7 +185,9 @@ describe('Commits that the database has lost', () => {
     expect(await logOf(cluster.db, taskNo)).toEqual([...log, 'status COMPLETED']);
     const [replaced, added, end] = follower.seen.slice(5);
     expect([replaced?.slice(0, 20), added, end]).toEqual([
-      ...['6 artifact a1 = one.', '7 artifact a1 + five', '8 status COMPLETED'],
+      '6 artifact a1 = one.',
+      '7 artifact a1 + five',
+      '8 status COMPLETED',
     ]);
     const stored = await a.tasks.find(scope);
     expect(artifactsOf(stored?.task)).toEqual({ a1: `${'one'.padEnd(20_000, '.')} five` });
@@ -244,9 +250,7 @@ describe('Commits that the database has lost', () => {
     loop.add(status(scope, COMPLETED));
     await turn.flush();
     await follower.end();
-    expect(follower.seen).toEqual([
-      ...['1 task WORKING', '2 artifact a1 = 1', '3 artifact a1 +2', '4 status COMPLETED'],
-    ]);
+    expect(follower.seen).toEqual(['1 task WORKING', '2 artifact a1 = 1', '3 artifact a1 +2', '4 status COMPLETED']);
   });
 
   it('I5 one look that shows less than is known is not enough: a second one tells', async () => {

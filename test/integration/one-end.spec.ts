@@ -48,7 +48,9 @@ describe('The first terminal state wins', () => {
     async (_name, state) => {
       const { replica, scope, taskNo, unchanged } = await completed();
       const append = replica.tasks.append({ taskNo, taskId: scope.taskId }, [status(scope, state)], {
-        ...{ expectedVersion: 2, commitId: randomUUID(), endsTurn: false },
+        expectedVersion: 2,
+        commitId: randomUUID(),
+        endsTurn: false,
       });
       const refusal = await append.then(
         () => undefined,
@@ -76,7 +78,9 @@ describe('The first terminal state wins', () => {
     const { scope, taskNo } = await completed();
     const { tasks } = await cluster.replica({ database: guard.database });
     await tasks.append({ taskNo, taskId: scope.taskId }, [status(scope, WORKING)], {
-      ...{ expectedVersion: 2, commitId: randomUUID(), endsTurn: false },
+      expectedVersion: 2,
+      commitId: randomUUID(),
+      endsTurn: false,
     });
     guard.expectGone();
     expect(await taskRow(cluster.db, taskNo)).toMatchObject({ state: 'WORKING', version: 3 });
@@ -88,9 +92,12 @@ describe('The first terminal state wins', () => {
     await tasks.forceEnd(scope, () => canceled({ taskId: scope.taskId, contextId: 'c' }));
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
     loop.add(status(scope, COMPLETED));
-    await expect(turn.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(turn.flush()).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     const append = tasks.append({ taskNo, taskId: scope.taskId }, [status(scope, COMPLETED)], {
-      ...{ expectedVersion: 2, generation, commitId: randomUUID(), endsTurn: true },
+      expectedVersion: 2,
+      generation,
+      commitId: randomUUID(),
+      endsTurn: true,
     });
     await expect(append).rejects.toThrow('the task has ended as TASK_STATE_CANCELED');
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status CANCELED']);

@@ -96,7 +96,7 @@ describe('Optimistic lock of tasks', () => {
     const { scope, taskNo, generation } = await a.working();
     const late = await b.startTurn(scope, message());
     late.loop!.add(taskEvent(scope));
-    await expect(late.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(late.flush()).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     expect(late.loop!.add(status(scope, COMPLETED))).toBe(false);
     expect(await leaseRow(cluster.db, taskNo)).toMatchObject({ generation, holder: a.holderId });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING']);
@@ -135,7 +135,7 @@ describe('Optimistic lock of tasks', () => {
     loop.add(status(scope, COMPLETED));
     await turn.flush();
     const stored = await b.tasks.find(scope);
-    expect(stored?.task).toMatchObject({ ...{ metadata: { saved: 'beside', more: 1 } }, status: { state: COMPLETED } });
+    expect(stored?.task).toMatchObject({ metadata: { saved: 'beside', more: 1 }, status: { state: COMPLETED } });
     expect(artifactsOf(stored?.task)).toEqual({ a1: 'one, two' });
     expect(await taskRow(cluster.db, taskNo)).toMatchObject({ version: 6, stateVersion: 6, snapshotVersion: 6 });
     expect(await leaseRow(cluster.db, taskNo)).toBeUndefined();
@@ -156,9 +156,14 @@ describe('Optimistic lock of tasks', () => {
     third.loop!.add(status(scope, COMPLETED));
     await third.flush();
     expect(await logOf(cluster.db, taskNo)).toEqual([
-      ...['task WORKING', 'status INPUT_REQUIRED'],
-      ...['userMessage second', 'artifact of b', 'status INPUT_REQUIRED'],
-      ...['userMessage third', 'artifact of a', 'status COMPLETED'],
+      'task WORKING',
+      'status INPUT_REQUIRED',
+      'userMessage second',
+      'artifact of b',
+      'status INPUT_REQUIRED',
+      'userMessage third',
+      'artifact of a',
+      'status COMPLETED',
     ]);
     expect(Object.keys(artifactsOf((await b.tasks.find(scope))?.task))).toEqual(['of b', 'of a']);
     await expect(a.tasks.save({ ...stale!, ...inState(INPUT_REQUIRED) }, ownCall)).rejects.toThrow(

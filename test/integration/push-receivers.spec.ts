@@ -21,7 +21,11 @@ const READ_EVENTS = /octet_length\(event\)\s+AS bytes/;
 const CLAIM: PushClaimRequest = { limit: 100, claimMs: 60_000, lastNotification: 'taken', first: 'new' };
 
 const OPTIONS: PushOptions = {
-  ...{ allow: ['127.0.0.0/8'], timeoutMs: 2_000, maxAttempts: 3, backoffMs: 10, maxConcurrentDeliveries: 256 },
+  allow: ['127.0.0.0/8'],
+  timeoutMs: 2_000,
+  maxAttempts: 3,
+  backoffMs: 10,
+  maxConcurrentDeliveries: 256,
 };
 
 const registration = (url: string, id = 'hook') => ({

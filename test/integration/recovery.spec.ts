@@ -40,7 +40,7 @@ describe('Recovery of abandoned turns', () => {
     expect(await sweepExpired()).toMatchObject({ claimed: 1, failed: 1 });
     // It was only frozen after all: what was queued is refused.
     pause.resume();
-    await expect(turn.flush()).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(turn.flush()).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
   });
 
@@ -97,7 +97,10 @@ describe('Recovery of abandoned turns', () => {
     const { task } = (await a.tasks.find(scope))!;
     expect(task.history.filter(({ messageId }) => messageId === said.messageId)).toHaveLength(1);
     expect(await logOf(cluster.db, taskNo)).toEqual([
-      ...['task WORKING', 'status INPUT_REQUIRED', 'userMessage the accepted one', 'status FAILED'],
+      'task WORKING',
+      'status INPUT_REQUIRED',
+      'userMessage the accepted one',
+      'status FAILED',
     ]);
   });
 

@@ -14,7 +14,9 @@ describe('A message that is sent twice', () => {
   const cluster = useCluster();
 
   const receiptOf = (messageId: string = randomUUID(), fingerprint = 'hash'): MessageReceipt => ({
-    ...{ messageId, fingerprint, windowMs: WINDOW_MS },
+    messageId,
+    fingerprint,
+    windowMs: WINDOW_MS,
   });
 
   /** The first commit of a turn on that message, under a task id of its own, as every run of it has. */

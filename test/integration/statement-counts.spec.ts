@@ -40,7 +40,9 @@ describe('What a turn costs in statements', () => {
       });
     expect(await statementsOf(work)).toEqual([
       expect.stringMatching(/^BEGIN.*SET LOCAL lock_timeout/),
-      ...['SELECT 1', 'SELECT 2', 'COMMIT'],
+      'SELECT 1',
+      'SELECT 2',
+      'COMMIT',
     ]);
   });
 

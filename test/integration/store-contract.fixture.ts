@@ -117,8 +117,13 @@ export function lease(holder: string, kind: LeaseRequest['kind'] = 'message'): L
 
 export function message(text: string, more: Partial<Message> = {}): Message {
   return {
-    ...{ messageId: randomUUID(), contextId: '', taskId: '', role: Role.ROLE_USER, metadata: undefined },
-    ...{ extensions: [], referenceTaskIds: [] },
+    messageId: randomUUID(),
+    contextId: '',
+    taskId: '',
+    role: Role.ROLE_USER,
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
     parts: [{ content: { $case: 'text', value: text }, metadata: undefined, filename: '', mediaType: '' }],
     ...more,
   };

@@ -24,7 +24,9 @@ const pairs = new StorePairs();
 
 /** Options of a commit. */
 const at = (expectedVersion: number, more: Partial<AppendOptions> = {}): AppendOptions => ({
-  ...{ expectedVersion, commitId: randomUUID(), endsTurn: false },
+  expectedVersion,
+  commitId: randomUUID(),
+  endsTurn: false,
   ...more,
 });
 
@@ -73,7 +75,7 @@ describe.each(PAIRS)('The contract of stores: %s', (pair) => {
     expect(await leases.inspect([generation!])).toEqual({ cancelRequested: [], lost: [generation] });
     for (const fence of [{ generation: generation! }, {}]) {
       await expect(tasks.append(task, [status(scope, WORKING)], at(2, fence))).rejects.toMatchObject({
-        code: 'LEASE_LOST',
+        code: 'A2A_LEASE_LOST',
       });
     }
     expect(await tasks.find(scope)).toMatchObject({ version: 2, task: { status: { state: COMPLETED } } });
@@ -104,7 +106,7 @@ describe.each(PAIRS)('The contract of stores: %s', (pair) => {
     const claimed = await claimOne(scope);
     const task = { taskNo, taskId: scope.taskId };
     const late = tasks.append(task, [status(scope, WORKING)], at(1, { generation: generation! }));
-    await expect(late).rejects.toMatchObject({ code: 'LEASE_LOST' });
+    await expect(late).rejects.toMatchObject({ code: 'A2A_LEASE_LOST' });
     const ending = at(1, { generation: claimed!.generation, endsTurn: true });
     expect(await tasks.append(task, [status(scope, COMPLETED)], ending)).toBe(2);
   });

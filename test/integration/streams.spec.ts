@@ -165,9 +165,7 @@ describe('Followers of an event log', () => {
     await turn.flush();
     await pollUntilEnded([a, b, c], followers);
     for (const { seen } of followers) {
-      expect(seen).toEqual([
-        ...['1 task WORKING', '2 status INPUT_REQUIRED', '3 userMessage answer', '4 status COMPLETED'],
-      ]);
+      expect(seen).toEqual(['1 task WORKING', '2 status INPUT_REQUIRED', '3 userMessage answer', '4 status COMPLETED']);
     }
   });
 

@@ -122,7 +122,11 @@ describe("Transactions of a turn in the app's own database", () => {
     expect(work).toHaveBeenCalledTimes(1);
     expect(await effectRows(cluster.db, first.taskNo)).toEqual({
       book: {
-        ...{ state: 'succeeded', replay: 'transaction', attempt: 1, generation: first.generation, settled: true },
+        state: 'succeeded',
+        replay: 'transaction',
+        attempt: 1,
+        generation: first.generation,
+        settled: true,
         result: '{"id":7,"note":"x\\u0000"}',
       },
     });

@@ -2,13 +2,22 @@ import type { LogEntry, TaskLog } from '../helpers/task-log.js';
 import { type EffectCounts, expectAllowed, expectOneHistory } from './contract.js';
 
 const entry = (version: number, state: string | undefined, more: Partial<LogEntry> = {}): LogEntry => ({
-  ...{ version, state, kind: 'statusUpdate', n: version, text: undefined, at: new Date(0), response: {} },
+  version,
+  state,
+  kind: 'statusUpdate',
+  n: version,
+  text: undefined,
+  at: new Date(0),
+  response: {},
   event: undefined as never,
   ...more,
 });
 
 const SOUND: TaskLog = {
-  ...{ taskNo: '1', version: 4, state: 'COMPLETED', leases: 0 },
+  taskNo: '1',
+  version: 4,
+  state: 'COMPLETED',
+  leases: 0,
   entries: [entry(1, 'SUBMITTED'), entry(2, 'WORKING'), entry(3, undefined), entry(4, 'COMPLETED')],
 };
 

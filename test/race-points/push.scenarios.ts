@@ -5,7 +5,12 @@ import { eventually } from '../../tools/harness/wait.js';
 import type { Stage } from './stage.js';
 
 const configOf = (receiver: PushReceiver, taskId = ''): TaskPushNotificationConfig => ({
-  ...{ tenant: '', id: 'hook', taskId, url: receiver.url(), token: '', authentication: undefined },
+  tenant: '',
+  id: 'hook',
+  taskId,
+  url: receiver.url(),
+  token: '',
+  authentication: undefined,
 });
 
 /** A receiver is registered at the victim, and once more by a client that got no answer. */

@@ -34,11 +34,17 @@ export function countedIn(lines: readonly Line[], dump: Dump): Pick<RunSummary, 
     return source === 'lease' && op === 'update' && before?.generation !== after?.generation;
   });
   const checked = {
-    ...{ events: dump.events.length, transactions: new Set(dump.audit.map(({ txid }) => txid)).size },
-    ...{ calls: ofKind('request'), answers: ofKind('answer'), streamEvents: ofKind('event') },
-    ...{ brokenOffCalls: lines.filter((line) => line.kind === 'end' && line.how === 'broken').length },
-    ...{ pushReceivers: dump.pushConfigs.length, notifications: ofKind('push') },
-    ...{ effects: dump.effects.length, ledgerEntries: dump.entries.length, changesOfGeneration: generations.length },
+    events: dump.events.length,
+    transactions: new Set(dump.audit.map(({ txid }) => txid)).size,
+    calls: ofKind('request'),
+    answers: ofKind('answer'),
+    streamEvents: ofKind('event'),
+    brokenOffCalls: lines.filter((line) => line.kind === 'end' && line.how === 'broken').length,
+    pushReceivers: dump.pushConfigs.length,
+    notifications: ofKind('push'),
+    effects: dump.effects.length,
+    ledgerEntries: dump.entries.length,
+    changesOfGeneration: generations.length,
   };
   return { tasks, checked };
 }

@@ -100,7 +100,12 @@ export async function run(
   ];
   const { seed, seconds, replicas } = options;
   const summary: RunSummary = {
-    ...{ ok: violations.length === 0, seed, seconds, replicas, faults: injector.played, scenarios: workload.played },
+    ok: violations.length === 0,
+    seed,
+    seconds,
+    replicas,
+    faults: injector.played,
+    scenarios: workload.played,
     ...countedIn(lines, dump),
     violations: violations.length,
   };

@@ -20,7 +20,9 @@ const rawFile: Step = { artifact: { ...FILE, content: { $case: 'raw', value: Buf
 const fileUrl: Step = { artifact: { ...FILE, content: { $case: 'url', value: 'https://example.com/output.txt' } } };
 const data: Step = {
   artifact: {
-    ...{ metadata: undefined, filename: '', mediaType: 'application/json' },
+    metadata: undefined,
+    filename: '',
+    mediaType: 'application/json',
     content: { $case: 'data', value: { key: 'value', count: 42 } },
   },
 };

@@ -20,7 +20,7 @@ let client: Client;
 
 async function serve(handle: (call: Call) => void): Promise<void> {
   const server = new Server();
-  const codecs = { ...{ requestSerialize: asIs, requestDeserialize: asIs }, responseSerialize: asIs };
+  const codecs = { requestSerialize: asIs, requestDeserialize: asIs, responseSerialize: asIs };
   const method = { path: '/test/Do', requestStream: true, responseStream: true, responseDeserialize: asIs, ...codecs };
   server.addService({ do: method }, { do: handle });
   const port = await new Promise<number>((resolve, reject) =>

@@ -91,7 +91,7 @@ function reportAbort(turn: Turn): void {
 
 /** Shows that a turn which lost its lease can say what it likes: nobody hears it. */
 async function reportLateEvent({ turn, publisher }: CommandContext): Promise<void> {
-  if (codeOf(turn.signal.reason) !== 'LEASE_LOST') return;
+  if (codeOf(turn.signal.reason) !== 'A2A_LEASE_LOST') return;
   try {
     publisher.status(TaskState.TASK_STATE_WORKING, 'I am still here');
     await turn.flush();

@@ -8,7 +8,9 @@ export function sendRequest(text: string, { returnImmediately = false } = {}): S
     tenant: '',
     message: userMessage(text),
     configuration: {
-      ...{ acceptedOutputModes: [], taskPushNotificationConfig: undefined, historyLength: undefined },
+      acceptedOutputModes: [],
+      taskPushNotificationConfig: undefined,
+      historyLength: undefined,
       returnImmediately,
     },
     metadata: undefined,

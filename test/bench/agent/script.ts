@@ -100,7 +100,11 @@ class Publisher {
     const parts = [textPart(text)];
     this.bus.publish(
       AgentEvent.artifactUpdate({
-        ...{ taskId, contextId, append: this.chunks > 0, lastChunk: false, metadata },
+        taskId,
+        contextId,
+        append: this.chunks > 0,
+        lastChunk: false,
+        metadata,
         artifact: { artifactId: 'a', name: '', description: '', parts, metadata: undefined, extensions: [] },
       }),
     );

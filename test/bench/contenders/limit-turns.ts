@@ -40,7 +40,10 @@ const statusText = (taskId: string, contextId: string, state: string): string =>
 const chunkText = (taskId: string, contextId: string, text: string): string =>
   JSON.stringify({
     artifactUpdate: {
-      ...{ taskId, contextId, append: true, lastChunk: false },
+      taskId,
+      contextId,
+      append: true,
+      lastChunk: false,
       artifact: { artifactId: 'a', parts: [{ text, mediaType: 'text/plain' }] },
     },
   });

@@ -50,11 +50,18 @@ export async function startOurs(url: string, options: OursOptions = {}): Promise
       module: BenchModule,
       imports: [
         TypeOrmModule.forRoot({
-          ...{ type: 'postgres', url, entities: A2A_CLUSTER_ENTITIES, retryAttempts: 0, extra: { max: POOL_SIZE } },
+          type: 'postgres',
+          url,
+          entities: A2A_CLUSTER_ENTITIES,
+          retryAttempts: 0,
+          extra: { max: POOL_SIZE },
         }),
         ScheduleModule.forRoot(),
         A2AClusterModule.forRoot({
-          ...{ executor: BenchAgent, agentCard: CARD, publicUrl: 'http://127.0.0.1', ...options },
+          executor: BenchAgent,
+          agentCard: CARD,
+          publicUrl: 'http://127.0.0.1',
+          ...options,
         }),
       ],
     },
@@ -70,5 +77,7 @@ export async function startOurs(url: string, options: OursOptions = {}): Promise
 }
 
 const CARD: Pick<AgentCard, 'name' | 'description' | 'version'> = {
-  ...{ name: 'bench agent', description: 'publishes what its message says', version: '1.0.0' },
+  name: 'bench agent',
+  description: 'publishes what its message says',
+  version: '1.0.0',
 };

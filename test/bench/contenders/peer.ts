@@ -36,8 +36,16 @@ async function createPeerTables(url: string): Promise<void> {
 }
 
 const CARD: AgentCard = {
-  ...{ name: 'bench agent', description: 'publishes what its message says', version: '1.0.0' },
+  name: 'bench agent',
+  description: 'publishes what its message says',
+  version: '1.0.0',
   capabilities: { streaming: true, pushNotifications: false, extensions: [], extendedAgentCard: false },
-  ...{ supportedInterfaces: [], provider: undefined, securitySchemes: {}, securityRequirements: [] },
-  ...{ defaultInputModes: ['text/plain'], defaultOutputModes: ['text/plain'], skills: [], signatures: [] },
+  supportedInterfaces: [],
+  provider: undefined,
+  securitySchemes: {},
+  securityRequirements: [],
+  defaultInputModes: ['text/plain'],
+  defaultOutputModes: ['text/plain'],
+  skills: [],
+  signatures: [],
 };

@@ -11,5 +11,13 @@ import { turns } from './turns.js';
 
 /** In the order of the table. */
 export const WORKLOADS: readonly Workload[] = [
-  ...[turns, streams, streamLength, followLag, renewals, idleFollowers, manyTurns, millionTasks, massRecovery],
+  turns,
+  streams,
+  streamLength,
+  followLag,
+  renewals,
+  idleFollowers,
+  manyTurns,
+  millionTasks,
+  massRecovery,
 ];

@@ -82,8 +82,13 @@ function callsOf(handler: A2ARequestHandler): Record<string, Call> {
 }
 
 const EVERYTHING: ListTasksRequest = {
-  ...{ tenant: '', contextId: '', status: TaskState.TASK_STATE_UNSPECIFIED, pageToken: '' },
-  ...{ statusTimestampAfter: undefined, historyLength: undefined, includeArtifacts: undefined },
+  tenant: '',
+  contextId: '',
+  status: TaskState.TASK_STATE_UNSPECIFIED,
+  pageToken: '',
+  statusTimestampAfter: undefined,
+  historyLength: undefined,
+  includeArtifacts: undefined,
 };
 
 /** The rows by the same indexes, prepared, without what makes a task of them and without the total. */

@@ -31,27 +31,6 @@ export const grpcReplicas = (): void =>
       SLOW_MS,
     );
 
-    it(
-      'O45 SIGTERM with open streams: FAILED for everybody, and the process ends by itself',
-      async () => {
-        const d = await cluster.add('D');
-        const client = await grpcClientFor(d.url);
-        const sender = Recording.send(client, 'work 60');
-        const { id } = await sender.task();
-        const subscribers = [
-          Recording.subscribe(await legacyClientFor(d.url, { transport: 'GRPC' }), id),
-          Recording.subscribe(await grpcClientFor(cluster.b.url), id),
-        ];
-        await Promise.all(subscribers.map((recording) => recording.task()));
-        expect(await d.process.stop(TIMES.drain + TIMES.cancel + LOAD_MS)).toBe(0);
-        expectEnded(await readLogAfter(sender, id), 'FAILED');
-        for (const recording of [sender, ...subscribers]) {
-          expect((await recording.finished()).map(summaryOf).at(-1)).toBe('status FAILED');
-        }
-      },
-      SLOW_MS,
-    );
-
     async function readLogAfter(recording: Recording, taskId: string): Promise<TaskLog> {
       await recording.finished(LATEST_MS);
       return readLog(cluster.database, taskId);

@@ -43,7 +43,10 @@ export function historyOf(lines: readonly Line[], dump: Dump, times: Times): His
     audit: audit.get(row.taskNo) ?? [],
   }));
   return {
-    ...{ lines, dump, times, calls: callsOf(lines) },
+    lines,
+    dump,
+    times,
+    calls: callsOf(lines),
     tasks: new Map(all.map((task) => [task.row.taskId, task])),
     byNo: new Map(all.map((task) => [task.row.taskNo, task])),
   };

@@ -87,8 +87,13 @@ function logEvent({ version, commitId, event: text }: EventRow): LogEvent {
   const metadata = objectAt(body, 'metadata');
   const setsState = objectAt(event, 'task') ?? objectAt(event, 'statusUpdate');
   return {
-    ...{ version, commitId, event, told: toldText(event), state: stateOf(setsState) },
-    ...{ attempt: numberAt(metadata, 'attempt'), fencingToken: numberAt(metadata, 'fencingToken') },
+    version,
+    commitId,
+    event,
+    told: toldText(event),
+    state: stateOf(setsState),
+    attempt: numberAt(metadata, 'attempt'),
+    fencingToken: numberAt(metadata, 'fencingToken'),
   };
 }
 

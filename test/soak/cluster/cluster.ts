@@ -23,11 +23,18 @@ export class Cluster {
       // Of two policies each has its turns: what is run again, and what is not.
       const policy = at % 4 === 3 ? 'fail' : 're-execute';
       const env = {
-        ...{ PORT: String(port), DATABASE_URL: this.networks.get(name)?.url ?? databaseUrl, A2A_AGENT_ID: agent },
-        ...{ A2A_HEARTBEAT_MS: String(TIMES.heartbeat), A2A_TTL_MS: String(TIMES.ttl) },
-        ...{ A2A_SWEEP_MS: String(TIMES.sweep), A2A_POLL_MS: String(TIMES.poll), A2A_POLICY: policy },
-        ...{ A2A_MAX_ATTEMPTS: String(MAX_ATTEMPTS), A2A_BACKOFF_MS: String(options.backoff) },
-        ...{ A2A_DRAIN_MS: String(TIMES.drain), A2A_CANCEL_MS: String(TIMES.cancel) },
+        PORT: String(port),
+        DATABASE_URL: this.networks.get(name)?.url ?? databaseUrl,
+        A2A_AGENT_ID: agent,
+        A2A_HEARTBEAT_MS: String(TIMES.heartbeat),
+        A2A_TTL_MS: String(TIMES.ttl),
+        A2A_SWEEP_MS: String(TIMES.sweep),
+        A2A_POLL_MS: String(TIMES.poll),
+        A2A_POLICY: policy,
+        A2A_MAX_ATTEMPTS: String(MAX_ATTEMPTS),
+        A2A_BACKOFF_MS: String(options.backoff),
+        A2A_DRAIN_MS: String(TIMES.drain),
+        A2A_CANCEL_MS: String(TIMES.cancel),
         A2A_PUSH_ALLOW: '127.0.0.0/8',
         ...(options.library !== undefined && { CHAOS_LIBRARY: options.library }),
       };

@@ -3,7 +3,9 @@ import { type Fault, pause, target } from './fault.js';
 
 /** SIGSTOP and SIGCONT: for less than the TTL, so that nobody may notice, or for more, so that its turns are taken over. */
 export const freeze: Fault = {
-  ...{ kind: 'freeze', weight: 4, hits: 'replica' },
+  kind: 'freeze',
+  weight: 4,
+  hits: 'replica',
   draw: (random) => {
     const form = random.pick(['shorter than the TTL', 'longer than the TTL']);
     const short = form.startsWith('shorter');

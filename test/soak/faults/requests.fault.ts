@@ -6,7 +6,9 @@ const STATEMENT_MS = 2_000;
 
 /** A request that kills the process that runs it, as often as it is run. */
 export const lethalRequest: Fault = {
-  ...{ kind: 'lethal-request', weight: 1.5, hits: 'replica' },
+  kind: 'lethal-request',
+  weight: 1.5,
+  hits: 'replica',
   draw: () => ({ forMs: 0, form: '' }),
   apply: ({ clients }, planned) => clients.lethalRequest(target(planned)),
 };
@@ -16,7 +18,9 @@ export const lethalRequest: Fault = {
  * send and ask there at that moment: their answers from the database come while nobody reads them.
  */
 export const blockingRequest: Fault = {
-  ...{ kind: 'blocking-request', weight: 2, hits: 'replica' },
+  kind: 'blocking-request',
+  weight: 2,
+  hits: 'replica',
   draw: (random) => {
     const [least, most] = random.pick([[500, STATEMENT_MS] as const, [STATEMENT_MS + 100, TIMES.ttl + 1_500] as const]);
     return { forMs: random.between(least, most), form: '' };

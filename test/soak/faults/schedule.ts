@@ -70,7 +70,9 @@ export function scheduleOf({ seed, seconds, replicas, pace, faults }: ScheduleOp
     const fault = random.weighted(kinds);
     const replica = random.pick(fault.hits === 'network' ? behindProxy : names);
     schedule.push({
-      ...{ number: schedule.length + 1, atMs: Math.round(atMs), kind: fault.kind },
+      number: schedule.length + 1,
+      atMs: Math.round(atMs),
+      kind: fault.kind,
       replica: fault.hits === 'database' ? undefined : replica,
       ...fault.draw(random),
     });

@@ -17,8 +17,18 @@ export interface Mutation {
 
 /** Commits that arrive after their lease was claimed, and before the next attempt has said anything, which waits long. */
 const LATE_COMMITS = [
-  ...['--seconds', '30', '--pace', '6', '--faults', 'network-black-hole'],
-  ...['--replicas', '3', '--users', '6', '--backoff', '2500'],
+  '--seconds',
+  '30',
+  '--pace',
+  '6',
+  '--faults',
+  'network-black-hole',
+  '--replicas',
+  '3',
+  '--users',
+  '6',
+  '--backoff',
+  '2500',
 ];
 
 /** Whole replicas that die, whatever the fault is about. */

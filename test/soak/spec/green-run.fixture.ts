@@ -25,14 +25,18 @@ const status = (name: string, metadata: Json): Json => ({
 export const EVENTS: readonly Json[] = [
   {
     task: {
-      ...{ id: TASK, contextId: 'c', status: { state: state('WORKING') }, history: [message('m1')] },
+      id: TASK,
+      contextId: 'c',
+      status: { state: state('WORKING') },
+      history: [message('m1')],
       metadata: { n: 1, attempt: 1 },
     },
   },
   status('WORKING', { n: 2, attempt: 1, fencingToken: 1 }),
   {
     artifactUpdate: {
-      ...{ taskId: TASK, artifact: { artifactId: 'a', parts: [{ text: '1' }] } },
+      taskId: TASK,
+      artifact: { artifactId: 'a', parts: [{ text: '1' }] },
       metadata: { n: 3, attempt: 1, fencingToken: 1 },
     },
   },
@@ -52,9 +56,15 @@ const keyOf = (name: string): string => createHash('sha256').update(`${TURN}\n${
 function auditRows(): AuditRow[] {
   const rows: AuditRow[] = [];
   const lease = (generation: number, holder: string, expiresAt: number): Json => ({
-    ...{ generation, holder: `host:${holder}:x`, attempt: generation === 3 ? 2 : 1 },
-    ...{ begun: true, claims: generation === 3 ? 1 : 0 },
-    ...{ kind: 'message', agent: 'agent-1', expiresAt, renewedAt: expiresAt - TIMES.ttl },
+    generation,
+    holder: `host:${holder}:x`,
+    attempt: generation === 3 ? 2 : 1,
+    begun: true,
+    claims: generation === 3 ? 1 : 0,
+    kind: 'message',
+    agent: 'agent-1',
+    expiresAt,
+    renewedAt: expiresAt - TIMES.ttl,
   });
   const add = (at: number, source: AuditRow['source'], op: AuditRow['op'], before: Json | null, after: Json | null) => {
     rows.push({ seq: rows.length + 1, at, txid: String(at), source, op, taskNo: 1, before, after });
@@ -119,10 +129,19 @@ function recorded(): Line[] {
 /** A run in which every promise was kept. */
 export function greenRun(): Run {
   const rows = EVENTS.map((event, at): EventRow => ({
-    ...{ taskNo: 1, version: at + 1, event: JSON.stringify(event), commitId: `commit-${at + 1}` },
+    taskNo: 1,
+    version: at + 1,
+    event: JSON.stringify(event),
+    commitId: `commit-${at + 1}`,
   }));
   const effect = (key: string, replay: string) => ({
-    ...{ taskNo: 1, turnId: TURN, key, replay, state: 'succeeded', attempt: 1, generation: 1 },
+    taskNo: 1,
+    turnId: TURN,
+    key,
+    replay,
+    state: 'succeeded',
+    attempt: 1,
+    generation: 1,
   });
   const entry = (name: string, account: string, amount: number) => ({
     taskId: TASK,
@@ -133,8 +152,15 @@ export function greenRun(): Run {
   const dump: Dump = {
     tasks: [
       {
-        ...{ taskNo: 1, taskId: TASK, agent: 'agent-1', owner: 'ada', state: state('COMPLETED'), version: 7 },
-        ...{ stateVersion: 7, snapshot: JSON.stringify(taskAt(7)), snapshotVersion: 7 },
+        taskNo: 1,
+        taskId: TASK,
+        agent: 'agent-1',
+        owner: 'ada',
+        state: state('COMPLETED'),
+        version: 7,
+        stateVersion: 7,
+        snapshot: JSON.stringify(taskAt(7)),
+        snapshotVersion: 7,
       },
     ],
     events: rows,
@@ -143,8 +169,10 @@ export function greenRun(): Run {
     pushConfigs: [{ taskNo: 1, configId: 'push-1', delivered: 7, failed: null }],
     dispatches: ['charge-1', 'charge-2', 'charge-2', 'transfer-3'].map((name) => ({ taskId: TASK, key: keyOf(name) })),
     entries: [
-      ...[entry('charge-1', 'customer', -5), entry('charge-2', 'customer', -6)],
-      ...[entry('transfer-3', 'customer', -7), entry('transfer-3', 'merchant', 7)],
+      entry('charge-1', 'customer', -5),
+      entry('charge-2', 'customer', -6),
+      entry('transfer-3', 'customer', -7),
+      entry('transfer-3', 'merchant', 7),
     ],
     audit: auditRows(),
   };

@@ -157,8 +157,12 @@ export class RecordedClient {
 
 /** What a request is refused with for good: anything else, such as that a replica is shutting down, may pass. */
 const REFUSALS = [
-  ...['TaskNotFoundError', 'TaskNotCancelableError', 'UnsupportedOperationError', 'RequestMalformedError'],
-  ...['PushNotificationNotSupportedError', 'ContentTypeNotSupportedError'],
+  'TaskNotFoundError',
+  'TaskNotCancelableError',
+  'UnsupportedOperationError',
+  'RequestMalformedError',
+  'PushNotificationNotSupportedError',
+  'ContentTypeNotSupportedError',
 ];
 
 /** The refusal behind a failure. On a JSON-RPC stream the SDK wraps it, as the cause of another error. */

@@ -16,13 +16,15 @@ const taskIdOf = (event: Json): string | undefined => (event.task as { id?: stri
 
 export const SCENARIOS: readonly Scenario[] = [
   {
-    ...{ name: 'waits for the answer', weight: 4 },
+    name: 'waits for the answer',
+    weight: 4,
     async play(actor) {
       await actor.deliver(actor.request(anyScript(actor.random)));
     },
   },
   {
-    ...{ name: 'streams, with watchers elsewhere', weight: 6 },
+    name: 'streams, with watchers elsewhere',
+    weight: 6,
     async play(actor) {
       const watchers: Promise<void>[] = [];
       let taskId: string | undefined;
@@ -40,7 +42,8 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
-    ...{ name: 'is asked, and answers', weight: 4 },
+    name: 'is asked, and answers',
+    weight: 4,
     async play(actor) {
       const first = await actor.deliver(actor.request(`work ${seconds(actor, 0, 0.5)}\nask what else?`));
       if (first.how !== 'answered' || 'messageId' in first.value) return;
@@ -54,7 +57,8 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
-    ...{ name: 'authorizes', weight: 1.5 },
+    name: 'authorizes',
+    weight: 1.5,
     async play(actor) {
       const text = actor.random.pick(['auth', 'say hello\nauth 0.5\nsay go on']);
       const first = await actor.deliver(actor.request(text));
@@ -64,7 +68,8 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
-    ...{ name: 'cancels', weight: 4 },
+    name: 'cancels',
+    weight: 4,
     async play(actor) {
       const task = await actor.begin(
         actor.random.pick([`work ${seconds(actor, 1, 4)}`, `stream 60 50 50`, `deaf ${seconds(actor, 1, 3)}\nsay no`]),
@@ -78,14 +83,16 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
-    ...{ name: 'cancels what waits', weight: 1 },
+    name: 'cancels what waits',
+    weight: 1,
     async play(actor) {
       const first = await actor.deliver(actor.request('ask for what?'));
       if (first.how === 'answered' && !('messageId' in first.value)) await actor.cancel(first.value.id);
     },
   },
   {
-    ...{ name: 'interrupts what runs', weight: 1.5 },
+    name: 'interrupts what runs',
+    weight: 1.5,
     async play(actor) {
       const task = await actor.begin(`work ${seconds(actor, 1, 2)}\nstream 10 20`);
       if (!task) return;
@@ -94,7 +101,8 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
-    ...{ name: 'comes too late', weight: 1.5 },
+    name: 'comes too late',
+    weight: 1.5,
     async play(actor) {
       const done = await actor.deliver(actor.request(anyScript(actor.random)));
       if (done.how !== 'answered' || 'messageId' in done.value) return;
@@ -104,14 +112,16 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
-    ...{ name: 'says it twice', weight: 2 },
+    name: 'says it twice',
+    weight: 2,
     async play(actor) {
       const request = actor.request(anyScript(actor.random));
       await Promise.all([actor.deliver(request), actor.deliver(request)]);
     },
   },
   {
-    ...{ name: 'looks now and then', weight: 2 },
+    name: 'looks now and then',
+    weight: 2,
     async play(actor) {
       const task = await actor.begin(anyScript(actor.random));
       if (!task) return;
@@ -125,7 +135,8 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
-    ...{ name: 'chats', weight: 1 },
+    name: 'chats',
+    weight: 1,
     async play(actor) {
       await actor.client.send(actor.request(actor.random.pick(['reply hello', 'hello, agent'])));
       await actor.client.stream(actor.request('reply hello, reader'));

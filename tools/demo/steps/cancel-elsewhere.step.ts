@@ -20,8 +20,8 @@ export const cancelElsewhere: Step = async ({ b, c, log, story }) => {
   story.tell('C', 'CancelTask answers CANCELED', cancelMs);
 
   const line = await b.line(new RegExp(`^task ${taskId}: signal aborted: `));
-  expect(line.endsWith(': TASK_CANCELED'), `B's executor saw another reason: ${line}`);
-  story.tell('B', 'its executor saw its signal abort: TASK_CANCELED');
+  expect(line.endsWith(': A2A_TASK_CANCELED'), `B's executor saw another reason: ${line}`);
+  story.tell('B', 'its executor saw its signal abort: A2A_TASK_CANCELED');
   for (const each of [sender, watcher]) {
     const end = await each.end(TaskState.TASK_STATE_CANCELED);
     story.tell(each.who, 'CANCELED', end.at - start);

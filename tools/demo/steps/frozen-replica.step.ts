@@ -26,8 +26,8 @@ export const frozenReplica: Step = async ({ b, c, log, story }) => {
   const thawedAt = performance.now();
   story.tell('B', 'SIGCONT');
   const aborted = await b.line(new RegExp(`^task ${taskId}: signal aborted: `));
-  expect(aborted.endsWith(': LEASE_LOST'), `B's executor saw another reason: ${aborted}`);
-  story.tell('B', 'its executor saw its signal abort: LEASE_LOST', since(thawedAt));
+  expect(aborted.endsWith(': A2A_LEASE_LOST'), `B's executor saw another reason: ${aborted}`);
+  story.tell('B', 'its executor saw its signal abort: A2A_LEASE_LOST', since(thawedAt));
   const late = await b.line(new RegExp(`^task ${taskId}: late event `));
   expect(late.includes(': late event refused'), `what B published late was not refused: ${late}`);
   story.tell('B', 'what it published then was refused', since(thawedAt));

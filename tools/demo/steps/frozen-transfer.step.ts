@@ -35,10 +35,10 @@ export const frozenTransfer: Step = async ({ a, b, c, log, story }) => {
   const thawedAt = performance.now();
   story.tell('B', 'SIGCONT');
   const aborted = await b.line(new RegExp(`^task ${taskId}: signal aborted: `));
-  expect(aborted.endsWith(': LEASE_LOST'), `B's executor saw another reason: ${aborted}`);
+  expect(aborted.endsWith(': A2A_LEASE_LOST'), `B's executor saw another reason: ${aborted}`);
   const late = await b.line(new RegExp(`^task ${taskId}: late event `));
   expect(late.includes(': late event refused'), `what B published late was not refused: ${late}`);
-  story.tell('B', 'its executor saw LEASE_LOST; what it published then was refused', since(thawedAt));
+  story.tell('B', 'its executor saw A2A_LEASE_LOST; what it published then was refused', since(thawedAt));
   await within("the end of B's own stream", sender.over);
 
   const count = await expectCount(b, taskId, 2, 1);

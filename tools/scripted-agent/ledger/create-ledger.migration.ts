@@ -22,7 +22,7 @@ const UP = [
 ];
 
 /** The tables of the ledger, in a schema of their own. */
-export class CreateLedger1797000000000 implements MigrationInterface {
+export class CreateLedger1796000060000 implements MigrationInterface {
   async up(runner: QueryRunner): Promise<void> {
     for (const statement of UP) await runner.query(statement);
   }

@@ -3,7 +3,9 @@ import { pause } from './pause.js';
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1_000;
 
-/** Pauses that grow. Each doubles, and jitter shortens it by up to half: those who failed together do not meet again. */
+/**
+ * Pauses that grow. Each doubles, and jitter shortens it by up to half: those who failed together do not meet again.
+ */
 export class Backoff {
   private nextMs = FIRST_BACKOFF_MS;
 

@@ -4,7 +4,7 @@ const LATE_MS = 50;
 /** Whether a timer that was set for this monotonic time, and fires now, tells that the process stood still. */
 export const isLate = (due: number): boolean => performance.now() - due > LATE_MS;
 
-/** What a call may take in addition, in ms, where this process stood still while it was under way. */
+/** The extra time of a call, in ms, if this process stood still while the call was under way. */
 const GRACE_MS = 1_000;
 
 /** A time-out that is still to come. */
@@ -14,9 +14,9 @@ export interface Bound {
 }
 
 /**
- * Resolves when the sockets have been read. Timers fire before that in a turn of the event loop, so that after a blocked
- * loop or a frozen process an answer may lie in its socket while the time-out of its call fires. The second turn is for
- * what the first one has read in part.
+ * Resolves when the sockets have been read. In a turn of the event loop timers fire before that. So after a blocked loop
+ * or a frozen process an answer may lie in its socket while the time-out of its call fires. The second turn reads answers
+ * of which the first one has read a part.
  */
 export const socketsRead = (): Promise<void> =>
   new Promise((resolve) => {
@@ -24,8 +24,8 @@ export const socketsRead = (): Promise<void> =>
   });
 
 /**
- * Calls `expired` once `ms` have passed and what has arrived by then is read. Where the process stood still meanwhile the
- * call gets a second more, once: what it asked for could not be answered to it before. `Infinity`: never.
+ * Calls `expired` once `ms` have passed and the sockets have been read. If the process stood still meanwhile, the call
+ * gets one second more, once: no answer could reach it before. `Infinity`: never.
  */
 export function boundedBy(ms: number, expired: () => void): Bound {
   let over = false;

@@ -1,4 +1,6 @@
-/** The promise's value, unless the signal aborts first: then its reason. What comes of the promise later is nobody's. */
+/**
+ * The promise's value, unless the signal aborts first: then its reason. What comes of the promise later is nobody's.
+ */
 export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = (): void => reject(signal.reason as Error);

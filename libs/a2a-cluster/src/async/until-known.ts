@@ -4,8 +4,9 @@ import { whileUnavailable } from './while-unavailable.js';
 const MAX_TRIES = 3;
 
 /**
- * Runs what can be repeated, since it finds by its ids what it has done before. Once it may have been done it is repeated
- * (`again`) until that is known, or until the given monotonic time; before that a few times while the store is unavailable.
+ * Runs a work that may be repeated: it finds by its ids whether it was done before. Once it may have been done, it is
+ * repeated (`again`) until that is known, or until the given monotonic time. Before that it is tried a few times while the
+ * store is unavailable.
  */
 export function untilKnown<T>(work: (again: boolean) => Promise<T>, giveUpAt: number): Promise<T> {
   let mayBeDone = false;

@@ -1,6 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** What of a turn is going on around this code: let go of when it is over, since sockets may keep the async context. */
+/**
+ * The effect or transaction of a turn that runs this code. It is dropped at its end, since sockets may keep the async
+ * context.
+ */
 interface Boundary {
   turn: object | undefined;
   kind: 'effect' | 'transaction';

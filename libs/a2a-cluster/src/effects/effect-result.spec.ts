@@ -6,8 +6,15 @@ import { decodeResult, encodeResult } from './effect-result.js';
 
 /** Results with everything that JavaScript has; some can be recorded, some cannot. */
 const anything = fc.anything({
-  ...{ withBigInt: true, withDate: true, withMap: true, withSet: true, withTypedArray: true, withSparseArray: true },
-  ...{ withBoxedValues: true, withNullPrototype: true, maxDepth: 3 },
+  withBigInt: true,
+  withDate: true,
+  withMap: true,
+  withSet: true,
+  withTypedArray: true,
+  withSparseArray: true,
+  withBoxedValues: true,
+  withNullPrototype: true,
+  maxDepth: 3,
 });
 
 const jsonValue = fc.jsonValue({ maxDepth: 3, stringUnit: 'binary' });

@@ -1,4 +1,4 @@
-/** What may be done about an outside action whose outcome is not known. */
+/** How an outside action may be repeated if its outcome is not known. */
 export type ReplayContract = 'never' | 'idempotent' | 'reconcile';
 
 /** The turn that an effect belongs to, and the lease under which. */
@@ -30,7 +30,7 @@ export interface RecordedEffect {
   result: string | null;
 }
 
-/** What became of the wish to dispatch an effect. */
+/** The answer to a dispatch. */
 export type Dispatch =
   /** It is recorded as dispatched: go ahead. */
   | { outcome: 'dispatched' }
@@ -42,7 +42,7 @@ export type Dispatch =
 /** How an effect came out. */
 export type Settlement = { state: 'succeeded'; result: string | null } | { state: 'not_performed' };
 
-/** What is dispatched. */
+/** An effect that is to be dispatched. */
 export interface EffectRequest {
   key: string;
   replay: ReplayContract;
@@ -68,6 +68,9 @@ export abstract class EffectStore {
   /** The effects of a turn, over all its attempts, whose outcome is not known, oldest first. */
   abstract unresolved(taskNo: number, turnId: string): Promise<RecordedEffect[]>;
 
-  /** Forgets effects that were dispatched longer ago than this, of turns that are over, at most `limit`. Returns how many. */
+  /**
+   * Forgets effects that were dispatched longer ago than this, of turns that are over, at most `limit`. Returns how
+   * many.
+   */
   abstract prune(olderThanMs: number, limit: number): Promise<number>;
 }

@@ -7,7 +7,7 @@ import {
   type RecordedEffect,
 } from './effect-store.js';
 
-/** Where tasks are kept by a store of the app's own and no ledger is provided beside it. */
+/** Refuses effects: the app has a task store of its own, and provides no ledger beside it. */
 export class NoEffectStore extends EffectStore {
   override dispatch({ taskId }: EffectTurn, { key }: EffectRequest): Promise<Dispatch> {
     return Promise.reject(

@@ -2,7 +2,7 @@ import { TurnUsageError } from '../errors/turn-usage.error.js';
 import type { EffectHost } from './turn-effects.js';
 import { TurnTransactions } from './turn-transactions.js';
 
-/** Where the leases are kept in another place than the app's database. */
+/** Refuses transactions: the leases are not kept in the app's database. */
 export class NoTransactions extends TurnTransactions {
   override run<T>({ taskId }: EffectHost): Promise<T> {
     return Promise.reject(

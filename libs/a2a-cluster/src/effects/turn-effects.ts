@@ -12,7 +12,7 @@ import { boundaryOf, insideBoundary } from './boundary.js';
 import type { Dispatch, EffectStore, EffectTurn, RecordedEffect, ReplayContract, Settlement } from './effect-store.js';
 import { decodeResult, encodeResult } from './effect-result.js';
 
-/** What an outside action is called with. */
+/** The argument of an outside action. */
 export interface EffectCall {
   /** The same in every attempt of the turn: for services that recognise a repeated request by such a key. */
   readonly idempotencyKey: string;
@@ -22,7 +22,7 @@ export interface EffectCall {
   readonly signal: AbortSignal;
 }
 
-/** What a reconciler found out about an action that was dispatched before. */
+/** A reconciler's finding about an action that was dispatched before. */
 export type EffectOutcome<T> =
   { outcome: 'succeeded'; result: T } | { outcome: 'not_performed' } | { outcome: 'unknown' };
 
@@ -38,7 +38,7 @@ export interface DispatchedEffect extends EffectCall {
 /** Asks the outside whether an action took place. What it throws leaves the outcome unknown. */
 export type EffectReconciler<T> = (effect: DispatchedEffect) => Promise<EffectOutcome<T>> | EffectOutcome<T>;
 
-/** What may be done about an action whose outcome is not known. */
+/** How an action may be repeated if its outcome is not known. */
 export interface EffectContract<T> {
   /**
    * `never`: nothing; the turn ends FAILED and names it. `idempotent`: dispatch it again, with the same key. A function:
@@ -47,7 +47,7 @@ export interface EffectContract<T> {
   replay: 'never' | 'idempotent' | EffectReconciler<T>;
 }
 
-/** What effects need of their turn. */
+/** The part of a turn that effects need. */
 export interface EffectHost {
   readonly taskId: string;
   readonly turnId: string;
@@ -250,7 +250,7 @@ const callOf = ({ signal, turnId }: EffectHost, { generation }: EffectTurn, key:
 export const idempotencyKey = (turnId: string, name: string): string =>
   createHash('sha256').update(`${turnId}\n${name}`).digest('base64url');
 
-/** Whatever a caller gave where it should have given something else, in a line. */
+/** A wrong argument of a caller, shown in one line. */
 export const shown = (value: unknown): string =>
   inspect(value, { depth: 1, maxStringLength: 100, maxArrayLength: 5, breakLength: Infinity });
 

@@ -1,7 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import type { EffectHost } from './turn-effects.js';
 
-/** What a turn does in the app's own database. */
+/** The work of a turn in the app's own database. */
 export type TransactionWork<T> = (manager: EntityManager) => Promise<T>;
 
 export interface TransactionOptions {

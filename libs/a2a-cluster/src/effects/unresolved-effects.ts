@@ -11,7 +11,7 @@ export interface UnresolvedEffect {
   /** The attempt that dispatched it last. */
   attempt: number;
   dispatchedAt: Date;
-  /** What it was dispatched with. */
+  /** The contract that it was dispatched with. */
   idempotencyKey: string;
 }
 
@@ -31,7 +31,7 @@ export async function unresolvedEffects(
   }));
 }
 
-/** What a FAILED status says of them: a sentence, and the same for programs. Nothing where there are none. */
+/** Names them in a FAILED status: a sentence for people, metadata for programs. Empty if there are none. */
 export function evidenceOf(effects: readonly UnresolvedEffect[]): { text: string; metadata: Record<string, unknown> } {
   if (effects.length === 0) return { text: '', metadata: {} };
   const named = effects.map(

@@ -22,7 +22,7 @@ function described(thrown: unknown, ofError: (error: Error) => unknown): string 
     if (typeof value === 'string') return value;
     if (typeof value !== 'object' || value === null) return String(value);
   } catch {
-    // What follows looks at it without running any of its code.
+    // The rest looks at it without running any of its code.
   }
   try {
     const shown = thrown instanceof Error ? ofError(thrown) : thrown;

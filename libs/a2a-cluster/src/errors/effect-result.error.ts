@@ -1,5 +1,5 @@
 /**
- * What an outside action returned cannot be recorded as JSON and read back the same. The action has taken place; its
+ * The result of an outside action cannot be recorded as JSON and read back the same. The action has taken place; its
  * outcome stays unresolved.
  */
 export class EffectResultError extends Error {
@@ -8,7 +8,7 @@ export class EffectResultError extends Error {
 
   constructor(
     readonly key: string,
-    /** Where in the result it stands, such as `result.items[2].when`. */
+    /** The place in the result, such as `result.items[2].when`. */
     readonly path: string,
     found: string,
   ) {

@@ -6,7 +6,7 @@ import { TurnAbortedError } from './turn-aborted.error.js';
  */
 export class LeaseLostError extends TurnAbortedError {
   override readonly name = 'LeaseLostError';
-  readonly code = 'LEASE_LOST';
+  readonly code = 'A2A_LEASE_LOST';
 
   constructor(taskId: string, detail: string, options?: ErrorOptions) {
     super(taskId, `The lease on task ${taskId} is lost: ${detail}.`, options);

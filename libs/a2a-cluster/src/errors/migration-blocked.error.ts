@@ -6,11 +6,11 @@ export interface BlockingSession {
   state: string | null;
   /** How long its transaction has been open, in s. */
   openForSeconds: number | null;
-  /** What it runs, or ran last. */
+  /** The statement that it runs, or ran last. */
   query: string | null;
 }
 
-/** What is shown of a query, in characters. */
+/** How much of a query is shown, in characters. */
 const SHOWN_QUERY = 200;
 
 /** A migration did not get the lock it needs. Nothing of the step was done, and it may be run again. */
@@ -20,7 +20,7 @@ export class MigrationBlockedError extends Error {
 
   constructor(
     reason: string,
-    /** Who held what it waited for; empty where that could not be read. */
+    /** The sessions that held its lock; empty if they could not be read. */
     readonly blockedBy: readonly BlockingSession[],
     options?: ErrorOptions,
   ) {

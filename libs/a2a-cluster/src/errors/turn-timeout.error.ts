@@ -3,7 +3,7 @@ import { TurnAbortedError } from './turn-aborted.error.js';
 /** The turn ran for longer than `turns.maxTurnDurationMs`. */
 export class TurnTimeoutError extends TurnAbortedError {
   override readonly name = 'TurnTimeoutError';
-  readonly code = 'TURN_TIMEOUT';
+  readonly code = 'A2A_TURN_TIMEOUT';
 
   constructor(
     taskId: string,

@@ -9,7 +9,7 @@ const INTERVAL_MS = 3_000;
 
 /** From one renewal to the next, to one beside it that has no answer, and to the next try at the latest. */
 const EVERY_MS = TTL_MS * 0.05;
-const BESIDE_MS = TTL_MS * 0.025;
+const SECOND_TRY_AFTER_MS = TTL_MS * 0.025;
 const RETRY_MS = TTL_MS * 0.015;
 
 type Renewal = (generations: readonly number[], timeoutMs: number) => Promise<RenewedLease[] | undefined>;
@@ -196,7 +196,7 @@ describe('Heartbeat', () => {
     const answers = answeredByHand();
     await jest.advanceTimersByTimeAsync(EVERY_MS);
     expect(answers).toHaveLength(1);
-    await jest.advanceTimersByTimeAsync(BESIDE_MS + 1);
+    await jest.advanceTimersByTimeAsync(SECOND_TRY_AFTER_MS + 1);
     expect(answers).toHaveLength(2);
     await jest.advanceTimersByTimeAsync(TTL_MS * 0.5);
     expect(answers.length).toBeGreaterThan(10); // those beside it are given up early, for fresh ones
@@ -209,7 +209,7 @@ describe('Heartbeat', () => {
     const answers = answeredByHand();
     await jest.advanceTimersByTimeAsync(EVERY_MS);
     const firstSentAt = performance.now();
-    await jest.advanceTimersByTimeAsync(BESIDE_MS + 1);
+    await jest.advanceTimersByTimeAsync(SECOND_TRY_AFTER_MS + 1);
     const secondSentAt = performance.now() - 1;
     answers[1]!();
     await jest.advanceTimersByTimeAsync(0);
@@ -226,9 +226,9 @@ describe('Heartbeat', () => {
     await started();
     const { lease } = hold(1);
     const answers = answeredByHand();
-    await jest.advanceTimersByTimeAsync(EVERY_MS + BESIDE_MS + 1);
+    await jest.advanceTimersByTimeAsync(EVERY_MS + SECOND_TRY_AFTER_MS + 1);
     const sentAt = performance.now();
-    await jest.advanceTimersByTimeAsync(BESIDE_MS * 3);
+    await jest.advanceTimersByTimeAsync(SECOND_TRY_AFTER_MS * 3);
     answers[1]!(); // long after its time
     await jest.advanceTimersByTimeAsync(0);
     expect(lease.deadline).toBeGreaterThanOrEqual(sentAt + TTL_MS * 0.9 - 1);

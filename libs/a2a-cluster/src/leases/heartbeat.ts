@@ -5,11 +5,11 @@ import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
 import { LeaseStore, type RenewedLease } from './lease-store.js';
 import { type LeaseTimes, TIMES_WITHOUT_LEASES } from '../options/lease.options.js';
-import { MARGIN, RenewalPace } from './renewal-pace.js';
+import { TTL_MARGIN, RenewalPace } from './renewal-pace.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 import { newReplicaId } from './replica-id.js';
 
-/** What the holder of a lease is told. */
+/** Hears about its lease. */
 export interface LeaseHolder {
   /** The lease is gone, or can no longer be shown to be held. Told at most once. */
   onLost(detail: string): void;
@@ -43,7 +43,7 @@ interface Entry extends HeldLease {
 /** A renewal that has no answer yet. */
 interface Try {
   sentAt: number;
-  /** What was held when it was sent. */
+  /** The leases that were held when it was sent. */
   entries: Entry[];
   /** Ends the wait for it. */
   timer?: NodeJS.Timeout;
@@ -138,7 +138,7 @@ export class Heartbeat {
   /** How long a lease whose renewal or acquisition was sent at this time may be relied on; without leases for ever. */
   deadlineFrom(sentAt: number): number {
     if (!this.isOn) return Infinity;
-    return sentAt + this.times.ttlMs * (1 - MARGIN);
+    return sentAt + this.times.ttlMs * (1 - TTL_MARGIN);
   }
 
   /** Generations held here, for whoever looks after cancel requests between two rounds. */
@@ -192,7 +192,7 @@ export class Heartbeat {
     const wanted = this.held.size > 0 || !this.registered;
     // With as many under way as there may be, the next one goes out as soon as one of them has failed.
     if (wanted && this.tries.size >= MAX_TRIES) return;
-    this.renewAt(performance.now() + (wanted ? this.pace.besideMs : this.pace.everyMs));
+    this.renewAt(performance.now() + (wanted ? this.pace.secondTryAfterMs : this.pace.everyMs));
     if (wanted) void this.renew();
   }
 
@@ -221,11 +221,13 @@ export class Heartbeat {
     }
   }
 
-  /** The first one may take what its leases' deadlines leave; those beside it are there to try another way, and go soon. */
+  /**
+   * The first one may take what its leases' deadlines leave; those beside it are there to try another way, and go soon.
+   */
   private timeoutOf({ sentAt, entries }: Try): number {
     const deadline = entries.reduce((first, entry) => Math.min(first, entry.deadline), this.deadlineFrom(sentAt));
-    const leftMs = Math.max(deadline - sentAt, this.pace.patienceMs);
-    return Math.ceil(this.tries.size === 0 ? leftMs : this.pace.patienceMs);
+    const leftMs = Math.max(deadline - sentAt, this.pace.secondTryTimeoutMs);
+    return Math.ceil(this.tries.size === 0 ? leftMs : this.pace.secondTryTimeoutMs);
   }
 
   private accepted({ sentAt, entries }: Try, renewed: RenewedLease[] | undefined): void {

@@ -1,6 +1,6 @@
 import type { TaskScope } from '../tasks/task-scope.js';
 
-/** What kind of turn a lease is for. */
+/** The kind of turn that a lease is for. */
 export type TurnKind = 'message' | 'cancel';
 
 /** The lease that a turn asks for when it is admitted. */
@@ -35,7 +35,7 @@ export interface ClaimedLease {
   /** The number that its next run has: one more than runs have begun, but for one that was handed over. */
   attempt: number;
   cancelRequested: boolean;
-  /** Who held it last; null for one that was waiting for a replica. */
+  /** Its last holder; null if it was waiting for a replica. */
   lastHolder: string | null;
   /** When it was last renewed, by the database's clock. */
   lastRenewedAt: Date;
@@ -45,7 +45,7 @@ export interface ClaimedLease {
   context: string;
 }
 
-/** Which expired leases to claim, and for whom. */
+/** Selects the expired leases to claim, and their new holder. */
 export interface ClaimRequest {
   holder: string;
   ttlMs: number;
@@ -70,17 +70,19 @@ export interface ClaimRequest {
  * extends {@link SeparateLeaseStore} instead.
  *
  * What its errors mean: {@link StoreUnavailableError}: ask again. Anything else is a defect: it is logged, and not tried
- * again. That a lease is lost is no error: the methods say so by what they return.
+ * again. A lost lease is no error: the methods return it.
  */
 export abstract class LeaseStore {
   /**
-   * Renews what is still held. A generation that does not come back is lost. Never brings a released lease back. What the
-   * holder has and does not name runs out, as if it were not renewed. Asked with no generations when a replica boots.
+   * Renews the leases that are still held. A generation that does not come back is lost. A released lease never comes
+   * back. A lease of the holder that is not named runs out, as if it were not renewed. A replica that boots calls it with
+   * no generations.
    *
-   * Undefined: it was renewed, and nobody can have claimed any of them because it had run out, but what else became of them
-   * could not be seen. A holder goes on with what was live until now.
+   * Undefined: the leases were renewed, and none of them can have been claimed because it had run out. Whether one was
+   * canceled or ended could not be seen. The holder goes on with those that were live until now.
    *
-   * Several calls may be under way at once, each with what was held when it began; any of them may be late, or fail.
+   * Several calls may be under way at once, each with the leases that were held when it began. Any of them may be late, or
+   * fail.
    * @param timeoutMs After this time nobody waits for it any more: it may stop. Default: the store's own.
    */
   abstract renew(

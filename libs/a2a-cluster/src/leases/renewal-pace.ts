@@ -1,21 +1,21 @@
 import type { LeaseTimes } from '../options/lease.options.js';
 
 /**
- * What part of the TTL is kept as a margin for clocks that drift and steps that take time: a lease is given up that much
+ * The part of the TTL that is a margin for drifting clocks and for steps that take time: a lease is given up that much
  * before anybody else may claim it.
  */
-export const MARGIN = 0.1;
+export const TTL_MARGIN = 0.1;
 
-/** What part of the TTL passes at most between two renewals. */
-const EVERY = 0.05;
+/** The part of the TTL that passes at most between two renewals. */
+const RENEWED_EVERY = 0.05;
 /** How many renewals are sent in a heartbeat interval at least. */
-const IN_AN_INTERVAL = 5;
+const RENEWALS_PER_INTERVAL = 5;
 /** After what part of the TTL a renewal without an answer has another one sent beside it. */
-const BESIDE = 0.025;
+const SECOND_TRY_AFTER = 0.025;
 /** For how many of these pauses the one beside it is waited for: so there are three at once at most. */
-const PATIENCE = 1.5;
+const SECOND_TRY_FACTOR = 1.5;
 /** After what part of the TTL a renewal that failed is tried again at the latest. */
-const RETRY = 0.015;
+const RETRIED_WITHIN = 0.015;
 /** No pause is shorter, in ms. */
 const MIN_MS = 20;
 
@@ -29,19 +29,21 @@ export class RenewalPace {
   /** From one renewal that was accepted to the next one, from when it was sent. */
   readonly everyMs: number;
   /** From a renewal that has no answer to the one beside it. */
-  readonly besideMs: number;
+  readonly secondTryAfterMs: number;
   /** How long a renewal is waited for that went out beside another. */
-  readonly patienceMs: number;
+  readonly secondTryTimeoutMs: number;
   private readonly retryWithinMs: number;
 
   constructor({ heartbeatIntervalMs, ttlMs }: LeaseTimes) {
-    this.everyMs = Math.max(MIN_MS, Math.min(heartbeatIntervalMs / IN_AN_INTERVAL, ttlMs * EVERY));
-    this.besideMs = Math.max(MIN_MS, ttlMs * BESIDE);
-    this.patienceMs = this.besideMs * PATIENCE;
-    this.retryWithinMs = Math.max(MIN_MS, ttlMs * RETRY);
+    this.everyMs = Math.max(MIN_MS, Math.min(heartbeatIntervalMs / RENEWALS_PER_INTERVAL, ttlMs * RENEWED_EVERY));
+    this.secondTryAfterMs = Math.max(MIN_MS, ttlMs * SECOND_TRY_AFTER);
+    this.secondTryTimeoutMs = this.secondTryAfterMs * SECOND_TRY_FACTOR;
+    this.retryWithinMs = Math.max(MIN_MS, ttlMs * RETRIED_WITHIN);
   }
 
-  /** From a renewal that failed to the next one; a part is left to chance, so that replicas do not come back together. */
+  /**
+   * From a renewal that failed to the next one; a part is left to chance, so that replicas do not come back together.
+   */
   retryMs(): number {
     return this.retryWithinMs * (0.5 + Math.random() / 2);
   }

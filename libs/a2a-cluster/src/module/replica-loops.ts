@@ -5,7 +5,7 @@ import { SweepTrigger } from '../recovery/sweep-trigger.js';
 import { UnleasedTasksLook } from '../recovery/unleased-tasks.look.js';
 import { Poller } from '../streams/poller.js';
 
-/** What a replica does again and again while it runs. */
+/** The loops of a replica. */
 @Injectable()
 export class ReplicaLoops {
   constructor(

@@ -193,7 +193,10 @@ describe('Options', () => {
     ['retention.tasksMs', 3_599_999],
     ['leases.ttlMs', 120_000n],
     ['sweeper.policy', 'ignore'],
+    ['sweeper.policy', null],
     ['sweeper.backoffMs', -1],
+    ['sweeper.backoffMs', 2 ** 31],
+    ['sweeper.maxConcurrentRecoveries', Infinity],
     ['push.allow', ['10.0.0.0']],
     ['push.allow', 'all'],
     ['push.maxAttempts', 0],
@@ -272,9 +275,14 @@ describe('Options', () => {
   });
 
   test('refuse a sweeper without leases, and a card that nobody could follow', () => {
-    expect(refusalOf(() => resolveOptions({ ...required, leases: false, sweeper: { intervalMs: 1 } })).option).toBe(
-      'sweeper',
-    );
+    for (const sweeper of [
+      { intervalMs: 1 },
+      { policy: 'fail' as const },
+      { policy: () => ({ decision: 'leave' as const }) },
+    ]) {
+      const error = refusalOf(() => resolveOptions({ ...required, leases: false, sweeper }));
+      expect([error.option, error.message]).toEqual(['sweeper', expect.stringContaining('nothing to sweep')]);
+    }
     const { agentCard } = required;
     expect(refusalOf(() => resolveOptions({ agentCard })).option).toBe('publicUrl');
     expect(refusalOf(() => resolveOptions({ agentCard: { ...agentCard, supportedInterfaces: [] } })).option).toBe(

@@ -1,9 +1,5 @@
 import { BlockList, isIP } from 'node:net';
-
-/** Text that is no network, such as `10.0.0.0` without the bits or `10.0.0.0/33`. */
-export class NetworkFormatError extends Error {
-  override readonly name = 'NetworkFormatError';
-}
+import { NetworkFormatError } from '../errors/network-format.error.js';
 
 /** A list of these networks, given as CIDR such as `10.0.0.0/8` or `fd00::/8`. Throws {@link NetworkFormatError}. */
 export function blockList(networks: readonly string[]): BlockList {

@@ -19,7 +19,7 @@ export interface AbandonedTurn {
   unresolvedEffects: readonly UnresolvedEffect[];
 }
 
-/** What is to become of an abandoned turn. */
+/** A policy's decision about an abandoned turn. */
 export type RecoveryDecision =
   /** The task ends FAILED; the message says why. Default of the message: what is known of the replica that is gone. */
   | { decision: 'fail'; message?: string }

@@ -35,14 +35,14 @@ export interface StreamOptions {
    * How many bytes this replica may hold for clients that have not read them yet. Counted are large answers and events,
    * and small ones once their client has fallen behind. One answer that is larger is allowed alone.
    *
-   * Where there is no room, a large answer waits for it, and clients that read nothing are cut off, the one that has
-   * been idle longest first. An answer that finds no room within 15 s is refused (RESOURCE_EXHAUSTED over gRPC). A
+   * If there is no room, a large answer waits for it, and clients that do not read are cut off, the one that has been
+   * idle longest first. An answer that finds no room within 15 s is refused (RESOURCE_EXHAUSTED over gRPC). A
    * whole number of at least 1. Default: 64 MiB, as much as `turns.maxQueuedBytes` allows one turn.
    */
   maxUnsentBytes: number;
   /**
-   * After how long a client that reads nothing of what waits for it is cut off, in ms. While others wait for room, it
-   * is cut off after 5 000 at most. A subscriber may come back and go on where it was. A whole number from 1 to
+   * After how long a client that does not read is cut off, in ms. While others wait for room, it is cut off after
+   * 5 000 at most. A subscriber may come back and go on where it was. A whole number from 1 to
    * 2^31 - 1. Default: 60 000, as nginx's `send_timeout`.
    */
   stallTimeoutMs: number;

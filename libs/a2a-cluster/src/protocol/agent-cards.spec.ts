@@ -67,11 +67,17 @@ describe('AgentCards', () => {
     const endpoints = at('https://x.test', '', transports, 'x:1', ['HTTP+JSON', 'GRPC']);
     const own = [
       '1.0 JSONRPC https://x.test/rpc',
-      ...['1.0 HTTP+JSON https://x.test/http', '1.0 GRPC x:1', '0.3 HTTP+JSON https://x.test/http', '0.3 GRPC x:1'],
+      '1.0 HTTP+JSON https://x.test/http',
+      '1.0 GRPC x:1',
+      '0.3 HTTP+JSON https://x.test/http',
+      '0.3 GRPC x:1',
     ];
     expect(await versionsOf(cardsOf(input, endpoints))).toEqual(own);
     const interfaceOf = (protocolVersion: string, url: string): AgentInterface => ({
-      ...{ url, protocolBinding: 'GRPC', tenant: '', protocolVersion },
+      url,
+      protocolBinding: 'GRPC',
+      tenant: '',
+      protocolVersion,
     });
     const given = [interfaceOf('1.0', 'new:1'), interfaceOf('0.3', 'old:1')];
     const withOwn = cardsOf({ ...input, supportedInterfaces: given }, endpoints);

@@ -9,10 +9,10 @@ import { AgentEndpoints } from './agent-endpoints.js';
 /** The protocol version that this library serves. */
 const PROTOCOL_VERSION = '1.0';
 
-/** What the agent says of itself. */
+/** The agent's cards. */
 @Injectable()
 export class AgentCards {
-  /** What the agent offers, wherever it is reached. Messages are checked against it, so it is not made for each. */
+  /** The card without its interfaces. Messages are checked against it, so it is made once. */
   readonly offered: Omit<AgentCard, 'supportedInterfaces'>;
 
   private readonly input: AgentCardInput;

@@ -21,7 +21,7 @@ export class CallersTasks {
     this.scopeOf = scopeResolver(ownerResolver);
   }
 
-  /** Whose task a call means. Throws where tenant or owner cannot be stored. */
+  /** The scope of the task that a call is about. Throws if tenant or owner cannot be stored. */
   scope(context: ServerCallContext, taskId: string): TaskScope {
     const scope = this.scopeOf(context, taskId);
     checkScope(scope.tenant, scope.owner);

@@ -60,7 +60,7 @@ export class IncomingMessages {
         },
       },
     );
-    // What the client claims to be its context is compared under the task's lock; the executor gets the true one.
+    // The client's contextId is compared under the task's lock. The executor gets the true one.
     const request = {
       ...params,
       message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },

@@ -13,7 +13,7 @@ import type { SharedForm } from '../transports/flow/shared-answer.js';
 import { type Made, SharedMaking } from '../transports/flow/shared-making.js';
 import { UnsentBytes } from '../transports/flow/unsent-bytes.js';
 
-/** Where a task stood when it was read. */
+/** The version and state of a task when it was read. */
 type Standing = Pick<TaskText, 'version' | 'state'>;
 
 /**
@@ -78,7 +78,7 @@ export class LargeAnswers {
     return answer.standIn;
   }
 
-  /** What a stream says of an event: as it is, or its stand-in where it is large. */
+  /** The response for an event as it is, or a stand-in if it is large. */
   async response(response: StreamResponse): Promise<StreamResponse> {
     const large = largeEventOf(response);
     const reader = currentReader();
@@ -104,7 +104,7 @@ export class LargeAnswers {
     if (reader) await this.hold(reader, bytes);
   }
 
-  /** What the SDK writes is there twice: as a text, and as bytes on their way. */
+  /** The SDK holds its answer twice: as a text, and as bytes on their way. */
   private hold(reader: StreamReader, bytes: number): Promise<void> {
     return whileThere(reader, async (gone) => reader.hold(await this.unsent.reserve(2 * bytes, gone)));
   }

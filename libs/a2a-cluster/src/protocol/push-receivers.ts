@@ -15,7 +15,7 @@ import { racePoint } from '../race-points/race-points.js';
 import { AgentCards } from './agent-cards.js';
 import { checkId } from './request-validation.js';
 
-/** What a call without a version speaks, by the protocol. */
+/** The version of a call that names none, by the protocol. */
 const LEGACY_VERSION = '0.3';
 
 const MAX_URL_LENGTH = 2_048;
@@ -119,7 +119,7 @@ function idOf(config: TaskPushNotificationConfig): string {
   return createHash('sha256').update(text).digest('base64url').slice(0, 22);
 }
 
-/** What could not be sent is refused when it is registered, without being repeated. */
+/** Refuses a registration that could never be sent. The refusal does not repeat its secrets. */
 function checkHeader(value: string): void {
   if (value.length > MAX_SECRET_LENGTH) {
     throw new RequestMalformedError(

@@ -13,8 +13,15 @@ import {
 } from './request-validation.js';
 
 const message = (fields: Partial<Message> = {}): Message => ({
-  ...{ messageId: 'm', taskId: '', contextId: '', role: Role.ROLE_USER, parts: [], metadata: undefined },
-  ...{ extensions: [], referenceTaskIds: [], ...fields },
+  messageId: 'm',
+  taskId: '',
+  contextId: '',
+  role: Role.ROLE_USER,
+  parts: [],
+  metadata: undefined,
+  extensions: [],
+  referenceTaskIds: [],
+  ...fields,
 });
 
 const request = (fields: Partial<Message>): SendMessageRequest => ({
@@ -118,7 +125,11 @@ describe('ListTasks', () => {
 
 describe('withHistory', () => {
   const task = {
-    ...{ id: 't', contextId: 'c', status: undefined, artifacts: [], metadata: undefined },
+    id: 't',
+    contextId: 'c',
+    status: undefined,
+    artifacts: [],
+    metadata: undefined,
     history: ['1', '2', '3'].map((messageId) => message({ messageId })),
   } satisfies Task;
 
@@ -159,7 +170,14 @@ describe('Cards', () => {
 
 function listRequest(fields: object): Parameters<typeof checkListTasks>[0] {
   return {
-    ...{ tenant: '', contextId: '', status: 0, pageToken: '', pageSize: undefined, historyLength: undefined },
-    ...{ statusTimestampAfter: undefined, includeArtifacts: undefined, ...fields },
+    tenant: '',
+    contextId: '',
+    status: 0,
+    pageToken: '',
+    pageSize: undefined,
+    historyLength: undefined,
+    statusTimestampAfter: undefined,
+    includeArtifacts: undefined,
+    ...fields,
   };
 }

@@ -20,7 +20,13 @@ const working: TaskEvent = {
 };
 
 const said = (messageId: string) => ({
-  ...{ messageId, ...IDS, role: 1, parts: [], metadata: undefined, extensions: [], referenceTaskIds: [] },
+  messageId,
+  ...IDS,
+  role: 1,
+  parts: [],
+  metadata: undefined,
+  extensions: [],
+  referenceTaskIds: [],
 });
 
 /** What a turn has brought, and then the next one, in one batch: as a follower finds it that comes late. */

@@ -12,14 +12,16 @@ import { readerGone } from '../transports/flow/response-flow.js';
 import { isSettled, SettledTasks } from './settled-tasks.js';
 import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 
-/** Why nothing of a turn is waited for any more. Given, since an abort without a reason makes an error, with its stack. */
+/**
+ * Why nothing of a turn is waited for any more. Given, since an abort without a reason makes an error, with its stack.
+ */
 const OVER = 'over';
 
 /** Reads what a large task holds, or makes what stands for it, and says where it stood then. */
 export type ReadLarge = (large: LargeTask) => Promise<{ task: Task; version: number; state: TaskState }>;
 
 /**
- * What the sender of a message is answered: at once, at the end of the turn, or as a stream. A large task that has to be
+ * Answers the sender of a message: at once, at the end of the turn, or as a stream. A large task that has to be
  * read is left to the caller to read.
  */
 @Injectable()
@@ -151,7 +153,7 @@ export class TurnAnswers {
     }
   }
 
-  /** What follows a version, up to an event that ends the turn or the version that is the last. */
+  /** The events after a version, up to an event that ends the turn or to the last version. */
   private async *upToEnd(
     taskNo: number,
     fromVersion: number,

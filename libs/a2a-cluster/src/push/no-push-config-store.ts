@@ -2,7 +2,7 @@ import { PushNotificationNotSupportedError } from '@a2a-js/sdk/errors';
 import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { type ClaimedPush, PushConfigStore } from './push-config-store.js';
 
-/** Where tasks are kept by a store of the app's own and no receivers are kept beside it: there is no push. */
+/** Has no receivers: the app has a task store of its own, and provides no push store beside it. */
 export class NoPushConfigStore extends PushConfigStore {
   override save(): Promise<void> {
     return Promise.reject(new PushNotificationNotSupportedError());

@@ -6,8 +6,9 @@ import { Injectable } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
 import { PushTargetGuard } from './push-target.guard.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { RefusedTargetError } from '../errors/refused-target.error.js';
 
-/** What is sent to a receiver. */
+/** A POST to a receiver. */
 export interface PushRequest {
   url: string;
   headers: Record<string, string>;
@@ -26,7 +27,7 @@ export type ResolveName = (
 
 const GONE = 410;
 
-/** What follows the status of an answer is read for the connection's sake, up to so many bytes and for so long, in ms. */
+/** The body of an answer is read for the connection's sake only, up to so many bytes and for so long, in ms. */
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_BODY_MS = 1_000;
 
@@ -35,8 +36,6 @@ const MAX_BODY_MS = 1_000;
  * after 5 s, and what is sent in that moment is lost.
  */
 const KEEP_ALIVE_MS = 4_000;
-
-class RefusedTargetError extends Error {}
 
 /**
  * Sends notifications, to addresses that the guard permits: every connection is judged by the address it is made to, at
@@ -150,7 +149,7 @@ export class PushClient {
     return pending;
   }
 
-  /** What was connected to after all, however that came about. */
+  /** Checks the address that a socket has really connected to. */
   private judge(socket: Socket, protocol: string, outgoing: ClientRequest): void {
     const check = (): void => {
       const { remoteAddress } = socket;

@@ -19,7 +19,7 @@ export interface ClaimedPush extends PushRegistration {
   claim: string;
 }
 
-/** Which receivers to claim. */
+/** Selects the receivers to claim. */
 export interface PushClaimRequest {
   limit: number;
   /** How long they stay claimed, in ms. */
@@ -29,7 +29,7 @@ export interface PushClaimRequest {
    * taken it first.
    */
   lastNotification?: 'taken' | 'failed';
-  /** Who comes first: receivers that were never told anything, or those that were. The others come after them. */
+  /** The receivers that come first: those that were never told anything, or those that were. */
   first: 'new' | 'told';
 }
 
@@ -40,12 +40,14 @@ export interface PushConfigPage {
   limit: number;
 }
 
-/** Where a claimed receiver stands. */
+/** The progress of a claimed receiver. */
 export interface PushProgress {
   /** Smaller than before only where the database has lost events of the task that the receiver was told. */
   deliveredVersion: number;
   attempts: number;
-  /** In how many ms it may be claimed again: the time of the next try, or of a claim that goes on. `Infinity`: never. */
+  /**
+   * In how many ms it may be claimed again: the time of the next try, or of a claim that goes on. `Infinity`: never.
+   */
   againInMs: number;
   /** Why it is given up. */
   failed?: string;

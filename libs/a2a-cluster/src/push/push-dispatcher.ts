@@ -25,7 +25,7 @@ const MAX_BACKOFF_MS = 300_000;
 const RETRY_SHARE = 0.5;
 
 /** A receiver that has not answered for so long, in ms, gives its place to another: a dead one holds up nobody. */
-const PATIENCE_MS = 250;
+const SLOW_ANSWER_MS = 250;
 
 /**
  * The most deliveries at once, those that gave their places away among them: so many times the places. Only where more
@@ -56,7 +56,9 @@ interface Lane {
 /** A receiver that is being told. */
 interface Delivery extends ClaimedPush {
   lane: Lane;
-  /** When the database was asked for the claim, by this process's monotonic clock: it holds from then on at the least. */
+  /**
+   * When the database was asked for the claim, by this process's monotonic clock: it holds from then on at the least.
+   */
   claimedAt: number;
 }
 
@@ -214,11 +216,11 @@ export class PushDispatcher {
     // It may be dead: until it has taken something, no more is held for it than what it is sent.
     for (let limit = 1; ; limit = PAGE_EVENTS) {
       const events = await this.next(at, limit);
-      if (events.length === 0) return void (await this.record(at, { againInMs: 0 }));
+      if (events.length === 0) return void (await this.recordProgress(at, { againInMs: 0 }));
       for (const { version, event } of events) {
         const notification = await this.notification(at, event);
         if (notification) {
-          if (!(await this.holds(at))) return; // somebody else's by now, who tells what we may have told
+          if (!(await this.keepsClaim(at))) return; // somebody else's by now, who tells what we may have told
           racePoint('push-post.before');
           const answer = await this.post(at, notification);
           racePoint('push-post.after');
@@ -226,26 +228,26 @@ export class PushDispatcher {
           at.attempts = 0;
         }
         at.deliveredVersion = version;
-        if (isTerminal(stateSetBy(event) ?? 0)) return void (await this.record(at, { againInMs: Infinity }));
+        if (isTerminal(stateSetBy(event) ?? 0)) return void (await this.recordProgress(at, { againInMs: Infinity }));
       }
     }
   }
 
   private async post({ lane }: Delivery, notification: PushRequest): Promise<PushAnswer> {
     let waiting = 0;
-    const impatience = setTimeout(() => {
+    const slowAnswer = setTimeout(() => {
       lane.waiting += waiting = 1;
       this.wake();
-    }, PATIENCE_MS);
+    }, SLOW_ANSWER_MS);
     try {
       return await this.client.post(notification, this.stopping.signal);
     } finally {
-      clearTimeout(impatience);
+      clearTimeout(slowAnswer);
       lane.waiting -= waiting;
     }
   }
 
-  /** What a receiver is sent for an event; undefined for one that it is not told of. */
+  /** The notification of an event; undefined if there is none. */
   private async notification(push: ClaimedPush, event: VersionedTaskEvent['event']): Promise<PushRequest | undefined> {
     const response = toStreamResponse(event);
     if (!response) return undefined;
@@ -258,10 +260,10 @@ export class PushDispatcher {
    * and where we stand recorded, once a second; a process that stood still in between finds out here. What remains: one
    * that stands still after this sends what it was about to.
    */
-  private async holds(at: Delivery): Promise<boolean> {
+  private async keepsClaim(at: Delivery): Promise<boolean> {
     if (performance.now() - at.claimedAt < RECORD_MS) return true;
     const askedAt = performance.now();
-    const claim = await this.record(at, { againInMs: this.claimMs });
+    const claim = await this.recordProgress(at, { againInMs: this.claimMs });
     if (claim === undefined) return false;
     Object.assign(at, { claim, claimedAt: askedAt });
     return performance.now() - askedAt < this.claimMs - this.options.timeoutMs;
@@ -269,16 +271,19 @@ export class PushDispatcher {
 
   private async failed(push: ClaimedPush, { reason, gone }: Extract<PushAnswer, { taken: false }>): Promise<void> {
     // Stopped by us: that is no failure of the receiver's.
-    if (this.stopping.signal.aborted) return void (await this.record(push, { againInMs: 0 }));
+    if (this.stopping.signal.aborted) return void (await this.recordProgress(push, { againInMs: 0 }));
     const attempts = push.attempts + 1;
     const { maxAttempts, backoffMs } = this.options;
     const over = gone || attempts >= maxAttempts;
     if (over) this.logger.warn(`Gave up a push receiver of task number ${push.taskNo}: ${reason}.`);
     const backoff = Math.min(backoffMs * 2 ** (attempts - 1), MAX_BACKOFF_MS) * (1 - Math.random() / 2);
-    await this.record({ ...push, attempts }, over ? { againInMs: Infinity, failed: reason } : { againInMs: backoff });
+    await this.recordProgress(
+      { ...push, attempts },
+      over ? { againInMs: Infinity, failed: reason } : { againInMs: backoff },
+    );
   }
 
-  private async record(
+  private async recordProgress(
     push: ClaimedPush,
     progress: Pick<PushProgress, 'againInMs' | 'failed'>,
   ): Promise<string | undefined> {

@@ -12,7 +12,7 @@ const SERIALIZERS: Readonly<Record<string, PushNotificationSerializer>> = {
   '0.3': new V03PushNotificationSerializer(),
 };
 
-/** What a receiver is sent for one event, in the form of the protocol version that it was registered over. */
+/** Makes the notification of one event, in the form of the protocol version of the registration. */
 export function pushNotification(
   { config, wireVersion }: PushRegistration,
   response: StreamResponse,

@@ -1,6 +1,7 @@
 import { PushTargetGuard } from './push-target.guard.js';
 import { optionsWith } from '../../../../test/helpers/options.js';
-import { blockList, NetworkFormatError } from '../options/networks.js';
+import { NetworkFormatError } from '../errors/network-format.error.js';
+import { blockList } from '../options/networks.js';
 
 const guardAllowing = (...allow: string[]): PushTargetGuard => new PushTargetGuard(optionsWith({ push: { allow } }));
 const guard = guardAllowing();

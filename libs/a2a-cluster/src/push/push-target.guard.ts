@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { blockList } from '../options/networks.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 
-/** What a push may not reach unless it is allowed: this host, private and link-local networks, and what is no host. */
+/** Addresses that need `push.allow`: this host, private and link-local networks, and addresses of no host. */
 const REFUSED_IPV4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -56,7 +56,7 @@ export class PushTargetGuard {
     return protocol === 'https:' ? undefined : 'only https is allowed there (push.allow)';
   }
 
-  /** What can be told of a URL without looking its name up. */
+  /** Judges a URL without looking its name up. */
   refusalOfUrl({ protocol, hostname }: URL): string | undefined {
     const host = hostname.replace(/^\[|\]$/g, '');
     if (isIP(host) !== 0) return this.refusal(host, protocol);

@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 
-/** What the diagnostics channel is called. Its messages are the names below. */
+/** The name of the diagnostics channel. Its messages are the names below. */
 export const RACE_POINT_CHANNEL = 'nestjs-a2a-cluster:race-point';
 
 /**

@@ -19,7 +19,10 @@ export interface Claim {
   slot: RecoverySlot | undefined;
 }
 
-/** Claims the leases of turns whose replica is gone, and puts back what is to be recovered later. Without leases it claims nothing. */
+/**
+ * Claims the leases of turns whose replica is gone, and puts back what is to be recovered later. Without leases it
+ * claims nothing.
+ */
 @Injectable()
 export class AbandonedLeases {
   private readonly slots: RecoverySlots;
@@ -64,7 +67,7 @@ export class AbandonedLeases {
     this.dueListener = listener;
   }
 
-  /** What was postponed and is due now is looked for by the sweep that begins. */
+  /** The sweep that begins looks for the postponed turns that are due. */
   sweepBegins(): void {
     this.starved = false;
     const now = performance.now();
@@ -103,7 +106,7 @@ export class AbandonedLeases {
         limit: slots.length > 0 ? Math.min(limit, slots.length) : limit,
         ...(scope && { scope }),
         ...(ending && { endingAfterAttempts: this.options.sweeper.maxAttempts }),
-        // What is not run again is claimed without its request, which may be large.
+        // A turn that is not run again is claimed without its request, which may be large.
         withRequest: slots.length > 0,
       });
       // Sweeps that find nothing are many, and leave nothing.

@@ -5,7 +5,7 @@ import { AbandonedTurnRecovery, type RecoveryOutcome } from './abandoned-turn.re
 import type { RecoverySlot } from './recovery-slots.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 
-/** What one sweep did. */
+/** The counts of one sweep. */
 export interface SweepResult extends Record<RecoveryOutcome, number> {
   claimed: number;
   /** Left as they were because of an error, which was logged: their leases run out once more. */
@@ -74,7 +74,7 @@ export class AbandonedTaskSweeper {
     this.leases.sweepBegins();
     const { batchSize } = this.options.sweeper;
     while (!this.stopped && (await this.sweepBatch(batchSize, [], result)) === batchSize);
-    // What is run again takes a slot before it is claimed.
+    // A turn that is run again takes a slot before it is claimed.
     for (let slots = this.takeSlots(); slots.length > 0; slots = this.takeSlots()) {
       if ((await this.sweepBatch(slots.length, slots, result)) < slots.length) break;
     }

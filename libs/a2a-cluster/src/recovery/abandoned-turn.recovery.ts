@@ -19,7 +19,8 @@ import type { StoredTask, TaskScope } from '../tasks/task-store.js';
 import { AbandonedRecovery } from '../turns/abandoned-recovery.js';
 import { canceled, failed, type TaskIds } from '../turns/status-events.js';
 import { AbandonedLeases, type Claim } from './abandoned-leases.js';
-import { ReExecution, RequestNotRestoredError } from './re-execution.js';
+import { RequestNotRestoredError } from '../errors/request-not-restored.error.js';
+import { ReExecution } from './re-execution.js';
 import type { AbandonedTurn, RecoveryDecision } from '../options/recovery-policy.js';
 import { askPolicy, refusalOf } from './recovery-policy.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
@@ -29,7 +30,7 @@ import type { SweeperOptions } from '../options/sweeper.options.js';
 /** Key of the recovery's facts in the metadata of the status message that it writes. */
 export const RECOVERY_METADATA_KEY = 'a2a-cluster/recovery';
 
-/** What became of an abandoned turn. */
+/** The result of a recovery. */
 export type RecoveryOutcome =
   | 'failed'
   | 'canceled'
@@ -78,7 +79,7 @@ export class AbandonedTurnRecovery extends AbandonedRecovery {
   override async recoverTask(scope: TaskScope): Promise<boolean> {
     if (!this.isOn) return false;
     const slots = this.leases.takeSlots(1);
-    // What a dead replica left of a task that waits is only dropped, which takes no slot.
+    // The lease of a task that waits is only dropped, which takes no slot.
     const waits = slots.length === 0 && (await this.tasks.find(scope))?.waiting === true;
     const claims = await this.leases.claim(1, slots, { scope, waits });
     for (const claim of claims) await this.recover(claim);
@@ -159,7 +160,7 @@ export class AbandonedTurnRecovery extends AbandonedRecovery {
 
   private async ask(turn: AbandonedTurn): Promise<RecoveryDecision> {
     try {
-      // What the policy changes of it changes nothing for us.
+      // The policy gets a copy, which it may change.
       const unresolvedEffects = turn.unresolvedEffects.map((effect) => ({ ...effect }));
       const shown = { ...turn, task: copyTask(turn.task), unresolvedEffects };
       return await askPolicy(this.options.policy, shown, this.leases.ttlMs, this.stopping.signal);
@@ -189,7 +190,9 @@ export class AbandonedTurnRecovery extends AbandonedRecovery {
     }
   }
 
-  /** Grows with each attempt; a part of it is left to chance, so that what died together does not come back together. */
+  /**
+   * Grows with each attempt; a part of it is left to chance, so that what died together does not come back together.
+   */
   private backoffMs(attempt: number): number {
     const full = Math.min(this.options.backoffMs * 2 ** (attempt - 2), MAX_BACKOFF_MS);
     return Math.round(full * (1 - Math.random() / 2));

@@ -20,15 +20,11 @@ import { TurnFactory } from '../turns/turn-factory.js';
 import { TurnRequestContext } from '../turns/turn-request-context.js';
 import { TurnRunner } from '../turns/turn-runner.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { RequestNotRestoredError } from '../errors/request-not-restored.error.js';
 
 const PAGE_EVENTS = 500;
 
-/** What a lease holds of its request cannot be run as the caller who sent it. */
-export class RequestNotRestoredError extends Error {
-  override readonly name = 'RequestNotRestoredError';
-}
-
-/** What a lease holds of its request, read. */
+/** The request in a lease, decoded. */
 export interface RestoredRequest {
   callContext: ServerCallContext;
   request: SendMessageRequest;
@@ -110,8 +106,8 @@ export class ReExecution {
   }
 
   /**
-   * What the message refers to may have grown since it was accepted, and the bounds may have been others: what goes beyond
-   * them is left out, since the turn has to be run all the same.
+   * The tasks that the message refers to. They may have grown since it was accepted, and the bounds may have changed. Tasks
+   * beyond the bounds are left out, since the turn has to be run all the same.
    */
   private referenceTasks({ message }: SendMessageRequest, callContext: ServerCallContext): Promise<Task[] | undefined> {
     const { maxReferenceTasks, maxReferenceBytes } = this.options.requests;
@@ -140,7 +136,7 @@ export class ReExecution {
     );
   }
 
-  /** Where the events of the turn are no longer all there, what it appended cannot be told: it begins empty. */
+  /** If events of the turn are gone, it cannot be told what it has appended: its artifacts begin empty. */
   private async artifactsBefore({ taskNo, version, task }: StoredTask, admittedVersion: number) {
     if (admittedVersion === 0 || task.artifacts.length === 0) return artifactsBefore({ ...task, artifacts: [] }, []);
     const events: TaskEvent[] = [];

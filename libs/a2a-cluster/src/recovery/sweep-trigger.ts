@@ -55,7 +55,7 @@ export class SweepTrigger {
     for (const sweeper of this.sweepers) await sweeper.stop();
   }
 
-  /** What is due now comes sooner than the sweep that is set, if one is. */
+  /** Brings the next sweep forward if something is due before it. */
   private hasten(): void {
     if (!this.registry!.doesExist('timeout', this.jobName) || this.dueAt >= this.setFor) return;
     this.forget();

@@ -40,7 +40,7 @@ export class UnleasedTasksLook {
   async runOnce(): Promise<void> {
     if (!this.leases) return;
     try {
-      // What has changed within the TTL of a lease may be about to end, or to begin.
+      // A task that has changed within a lease's TTL may be about to end, or to begin.
       const found = await this.tasks.withoutLease(this.leases.ttlMs, MAX_COUNTED);
       if (found.length === 0 || this.stopped) return;
       const named = found.slice(0, NAMED).map(({ taskId }) => taskId);

@@ -91,7 +91,7 @@ describe('Retention', () => {
     start({ events: 1_000 });
     rows.events = 2_500;
     expect([await poll(100), await poll(0), await poll(0), await poll(0)].map(({ length }) => length)).toEqual([
-      ...[1, 1, 1, 0],
+      1, 1, 1, 0,
     ]);
     expect(rows.events).toBe(0);
   });

@@ -1,4 +1,4 @@
-/** The five ports of the library, for who replaces one of them or asks it, and what their methods take and throw. */
+/** The five ports of the library, and the types of their methods, for apps that replace a store or call one. */
 export {
   type Admission,
   type AdmitOptions,

@@ -14,7 +14,7 @@ interface Look {
 }
 
 /**
- * What the followers of one task on this replica share: the recent events, the news that there may be more, and one
+ * Shared by the followers of one task on this replica: the recent events, the news that there may be more, and one
  * read of the database where several of them stand at the same version.
  */
 export class FollowedTask {
@@ -53,7 +53,7 @@ export class FollowedTask {
     this.knownVersion = Math.max(this.knownVersion, version);
   }
 
-  /** What a poll has shown. */
+  /** A poll has shown this position. */
   polled({ version, ended }: TaskPosition): void {
     this.deleted = false;
     const endsNow = ended === true && this.endedAt === undefined;

@@ -30,7 +30,11 @@ const partsOnly = (events: ArtifactEvent[]): ArtifactEvent[] =>
   });
 
 const begin = (): Task => ({
-  ...{ id: IDS.taskId, contextId: IDS.contextId, artifacts: [], history: [], metadata: undefined },
+  id: IDS.taskId,
+  contextId: IDS.contextId,
+  artifacts: [],
+  history: [],
+  metadata: undefined,
   status: { state: TaskState.TASK_STATE_WORKING, message: undefined, timestamp: undefined },
 });
 

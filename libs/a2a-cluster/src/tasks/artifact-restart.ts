@@ -2,7 +2,7 @@ import type { Artifact, Task } from '@a2a-js/sdk';
 import type { TaskEvent } from './task-event.js';
 
 /**
- * What a turn that is run again does to its artifacts: the first update of each is a replacement, so that what the lost
+ * Restarts the artifacts of a turn that is run again: the first update of each is a replacement, so that what the lost
  * attempt left is not appended to. An artifact that was there before the turn begins again as it was then.
  */
 export class ArtifactRestart {
@@ -29,8 +29,8 @@ export class ArtifactRestart {
 }
 
 /**
- * The artifacts of a task as they stood before a turn, told from what the turn's events did to them: what it appended is
- * taken off. One that the turn itself began or replaced is not among them.
+ * The artifacts of a task as they were before a turn: the parts that the turn's events appended are taken off. Artifacts
+ * that the turn began or replaced are left out.
  * @param events all events of the turn, in order
  */
 export function artifactsBefore(task: Task, events: readonly TaskEvent[]): Map<string, Artifact> {

@@ -10,7 +10,7 @@ export function beginTask(task: Task, taskId: string, contextId: string, userMes
 }
 
 /**
- * What a later Task event amounts to. A2A allows one Task per stream, first; executors publish more. They are merged as
+ * The updates that a later Task event amounts to. A2A allows one Task per stream, first; executors publish more. They are merged as
  * the SDK's ResultManager merges them and delivered as the status and artifact updates that make the difference. A Task
  * event that repeats the stored status sets none, so it ends nothing.
  */

@@ -4,7 +4,7 @@
  */
 export const LARGE_BYTES = 256 * 1024;
 
-/** What a key, a number or a pair of brackets takes, about. */
+/** About how much a key, a number or a pair of brackets takes. */
 const PIECE = 8;
 
 /**

@@ -30,7 +30,7 @@ import {
  * an order that leaves no gap. Acquire, then save; save, then release. A crash between the two leaves a lease too many,
  * which runs out and is dropped, never a running task without one.
  *
- * What it costs: a write checks its lease before it saves, not in the same moment. A holder whose lease is claimed
+ * The price: a write checks its lease before it saves, not in the same moment. A holder whose lease is claimed
  * between the two may still save once; the version then refuses the claimer's write, which reloads and decides anew.
  */
 export class OrderedTaskStore extends VersionedTaskStore {

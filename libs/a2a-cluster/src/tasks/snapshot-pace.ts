@@ -1,4 +1,4 @@
-/** What a load reads of a task, in characters of JSON. */
+/** How much a load reads of a task, in characters of JSON. */
 export interface StoredLength {
   snapshot: number;
   /** The events behind the snapshot. */
@@ -16,7 +16,7 @@ const MIN_TAIL = 64 * 1024;
 const MIN_INTERVAL_MS = 1_000;
 const MAX_HURRIED_TAIL = 256 * 1024;
 
-/** When the snapshot of a task is renewed: what it costs to write is weighed against what a load has to read. */
+/** Decides when the snapshot of a task is renewed: writing it costs, and so does a long log behind it. */
 export class SnapshotPace {
   private takenAt = -Infinity;
 

@@ -34,15 +34,26 @@ const event: fc.Arbitrary<TaskEvent> = turn.chain(({ userMessage, events }) =>
 const expectSame = (actual: unknown, expected: unknown): void => expect(isDeepStrictEqual(actual, expected)).toBe(true);
 
 const textPart = (value: string) => ({
-  ...{ content: { $case: 'text' as const, value }, metadata: undefined, filename: '', mediaType: '' },
+  content: { $case: 'text' as const, value },
+  metadata: undefined,
+  filename: '',
+  mediaType: '',
 });
 
 const artifactEvent = (part: ReturnType<typeof textPart> | object, of?: Record<string, unknown>): TaskEvent => ({
   kind: 'artifactUpdate',
   artifactUpdate: {
-    ...{ ...IDS, append: false, lastChunk: true, metadata: of },
+    ...IDS,
+    append: false,
+    lastChunk: true,
+    metadata: of,
     artifact: {
-      ...{ artifactId: 'a', name: '', description: '', parts: [part as never], metadata: undefined, extensions: [] },
+      artifactId: 'a',
+      name: '',
+      description: '',
+      parts: [part as never],
+      metadata: undefined,
+      extensions: [],
     },
   },
 });

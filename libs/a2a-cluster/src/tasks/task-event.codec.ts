@@ -33,9 +33,8 @@ export const decodeEvent = (text: string): TaskEvent => fromJson(JSON.parse(text
 export const decodeEvents = (text: string): TaskEvent[] => (JSON.parse(text) as EventJson[]).map(fromJson);
 
 /**
- * Whether the text of this JSON would be read as just this, with nothing in it that the event still holds: what the SDK
- * makes of an event is its own but for metadata and data parts, and holds the values that it was given. Chunks of text
- * become its own as well.
+ * Whether this JSON shares no object with the event and reads back the same, so that it need not be copied. The SDK makes
+ * new objects of an event, except for metadata and data parts, which it takes as they are.
  */
 function isOwn(json: unknown): boolean {
   if (typeof json !== 'object') return typeof json === 'string' || typeof json === 'boolean' || json === undefined;
@@ -46,7 +45,7 @@ function isOwn(json: unknown): boolean {
     for (const item of json as unknown[]) if (item === undefined || !isOwn(item)) return false;
     return true;
   }
-  // What an object says of itself in JSON may stand in its prototype.
+  // The toJSON of an object may stand in its prototype.
   if (prototype !== Object.prototype) return false;
   const held = json as Record<string, unknown>;
   for (const key in held) {

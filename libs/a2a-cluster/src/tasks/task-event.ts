@@ -3,7 +3,7 @@ import { TaskState } from '@a2a-js/sdk';
 import { LARGE_BYTES } from './json-size.js';
 import { isTerminal } from './task-states.js';
 
-/** What an executor put into `metadata` of a task or an event. */
+/** The `metadata` that an executor gave a task or an event. */
 export type Metadata = Record<string, unknown>;
 
 /** One entry of a task's event log. */
@@ -16,7 +16,7 @@ export type TaskEvent =
   | { kind: 'artifactUpdate'; artifactUpdate: TaskArtifactUpdateEvent; keptParts?: number }
   /** The message of a follow-up: part of the history, delivered to no subscriber (it would end their streams). */
   | { kind: 'userMessage'; userMessage: Message }
-  /** What a later Task event changes beyond status and artifacts; no update of the protocol can carry it. */
+  /** The changes of a later Task event beyond status and artifacts. No update of the protocol can carry them. */
   | { kind: 'taskMerge'; taskMerge: { history?: Message[]; metadata?: Metadata } };
 
 /** A stored event and its place in the log. */
@@ -34,7 +34,7 @@ export const PAGE_BYTES = 1024 * 1024;
 export const isFullPage = (page: readonly VersionedTaskEvent[], limit: number): boolean =>
   page.length >= limit || page.reduce((sum, { bytes }) => sum + bytes, 0) >= PAGE_BYTES;
 
-/** What subscribers are told of an event; undefined for one that they are not told of. */
+/** The response that subscribers get for an event; undefined if they get none. */
 export function toStreamResponse(event: TaskEvent): StreamResponse | undefined {
   switch (event.kind) {
     case 'task':
@@ -54,7 +54,7 @@ const EVENT = Symbol('event');
 /** Things made of events, which know what they were made of: by it what is held for readers is measured. */
 export type EventBatch<T> = readonly T[] & { [EVENTS]?: readonly VersionedTaskEvent[] };
 
-/** What subscribers are told of these events. */
+/** The responses that subscribers get for these events. */
 export function toStreamResponses(events: readonly VersionedTaskEvent[]): StreamResponse[] {
   const responses: StreamResponse[] & { [EVENTS]?: readonly VersionedTaskEvent[] } = [];
   for (const versioned of events) {
@@ -67,7 +67,7 @@ export function toStreamResponses(events: readonly VersionedTaskEvent[]): Stream
   return responses;
 }
 
-/** What a batch was made of. */
+/** The events that a batch was made of. */
 export const eventsOf = (batch: EventBatch<unknown>): readonly VersionedTaskEvent[] | undefined => batch[EVENTS];
 
 /** The event that a response tells of, where it is a large one. */

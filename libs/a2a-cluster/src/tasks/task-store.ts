@@ -17,7 +17,7 @@ export interface StoredTask {
   /** Version of the last status that an executor or the cluster set. */
   stateVersion: number;
   task: Task;
-  /** What was read of it, so that the snapshot is renewed in time; left out where a store has no snapshots. */
+  /** How much was read of it, so that the snapshot is renewed in time. Stores without snapshots leave it out. */
   length?: StoredLength;
 }
 
@@ -77,13 +77,13 @@ export interface PushReceiver {
   wireVersion: string;
 }
 
-/** What ties one write to one attempt at writing it. */
+/** Identifies one attempt at a write, so that a repetition finds what it has done. */
 export interface WriteOptions {
   /** Bound of the call in ms, so that a write does not outlive the lease that permits it. */
   timeoutMs?: number;
 }
 
-/** What comes with events. */
+/** The texts and bounds that come with events. */
 export interface EventOptions extends WriteOptions {
   /** The events as JSON texts, where the caller has them already: one for each event, each on one line. */
   texts?: readonly string[];
@@ -106,7 +106,7 @@ export interface CreateOptions extends EventOptions {
   push?: PushReceiver;
 }
 
-/** What a first commit made. */
+/** The keys that a first commit has made. */
 export interface CreatedTask {
   taskNo: number;
   version: number;
@@ -144,7 +144,7 @@ export interface AdmitOptions extends WriteOptions {
   push?: PushReceiver;
 }
 
-/** What became of a follow-up's message. */
+/** The decision about a follow-up's message. */
 export type Admission =
   | { outcome: 'admitted'; generation: number | undefined; stored: StoredTask }
   | { outcome: 'unknown' }
@@ -159,7 +159,7 @@ export type Admission =
   /** The lease found has run out: claim and recover it first. */
   | { outcome: 'abandoned' };
 
-/** Where a task stands when somebody asks to cancel it. */
+/** The answer to a request to cancel a task. */
 export type CancelRequest =
   | { outcome: 'unknown' }
   | { outcome: 'terminal'; stored: StoredTask }
@@ -250,7 +250,9 @@ export abstract class VersionedTaskStore implements TaskStore {
     options?: WriteOptions & { idleSince?: number },
   ): Promise<StoredTask>;
 
-  /** Tasks that have been waiting for their client for longer than this, with nobody running them, in order of number. */
+  /**
+   * Tasks that have been waiting for their client for longer than this, with nobody running them, in order of number.
+   */
   abstract overdue(
     waitingForMs: number,
     limit: number,
@@ -298,6 +300,8 @@ export abstract class VersionedTaskStore implements TaskStore {
 
   abstract load(taskId: string, context: ServerCallContext): Promise<Task | undefined>;
   abstract save(task: Task, context: ServerCallContext): Promise<void>;
-  /** `makeRoom` is asked before more than a few bytes are read; a store that holds everything in memory need not ask. */
+  /**
+   * `makeRoom` is asked before more than a few bytes are read; a store that holds everything in memory need not ask.
+   */
   abstract list(params: ListTasksRequest, context: ServerCallContext, makeRoom?: MakeRoom): Promise<ListTasksResponse>;
 }

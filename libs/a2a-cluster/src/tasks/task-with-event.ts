@@ -5,8 +5,8 @@ import { encodeEvent, encodeTask } from './task-event.codec.js';
 import type { AppendOptions, StoredTask } from './task-store.js';
 
 /**
- * A task with one more event, and what is stored of it: a snapshot too where the log has outgrown the last one. The task
- * given is consumed.
+ * A task with one more event, and the texts to be stored: a snapshot too if the log has outgrown the last one. The given
+ * task is consumed.
  */
 export function withEvent(
   before: StoredTask,

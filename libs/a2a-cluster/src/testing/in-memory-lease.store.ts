@@ -31,9 +31,16 @@ export class InMemoryLeaseStore extends SeparateLeaseStore {
     const generation = ++this.lastGeneration;
     this.leases.set(keyOf(scope), {
       ...request,
-      ...{ scope, generation, admittedVersion, current: request.holder, renewedAt: now },
-      ...{ attempt: 1, begun: true, claims: 0 },
-      ...{ expiresAt: now + request.ttlMs, cancelRequested: request.kind === 'cancel' },
+      scope,
+      generation,
+      admittedVersion,
+      current: request.holder,
+      renewedAt: now,
+      attempt: 1,
+      begun: true,
+      claims: 0,
+      expiresAt: now + request.ttlMs,
+      cancelRequested: request.kind === 'cancel',
     });
     return Promise.resolve(generation);
   }

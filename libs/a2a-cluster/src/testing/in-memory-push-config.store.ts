@@ -39,8 +39,14 @@ export class InMemoryPushConfigStore extends PushConfigStore {
     const before = this.entries.get(keyOf(taskNo, config.id));
     const claimed = before?.failed === undefined && Number.isFinite(before?.dueAt) ? before : undefined;
     this.entries.set(keyOf(taskNo, config.id), {
-      ...{ taskNo, config: structuredClone(config), wireVersion, attempts: 0, failed: undefined },
-      ...{ dueAt: claimed?.dueAt ?? 0, claim: ++this.lastClaim, overtaken: claimed?.overtaken ?? claimed?.claim },
+      taskNo,
+      config: structuredClone(config),
+      wireVersion,
+      attempts: 0,
+      failed: undefined,
+      dueAt: claimed?.dueAt ?? 0,
+      claim: ++this.lastClaim,
+      overtaken: claimed?.overtaken ?? claimed?.claim,
       deliveredVersion: before?.deliveredVersion ?? deliveredVersion,
     });
   }

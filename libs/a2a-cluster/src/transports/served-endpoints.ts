@@ -8,7 +8,7 @@ import { legacyBindings } from '../protocol/legacy-bindings.js';
 import { A2AGrpcServer } from './grpc/a2a-grpc.server.js';
 import { prefixOf } from './http/transport-endpoints.js';
 
-/** Where this replica serves the agent. */
+/** The addresses at which this replica serves the agent. */
 @Injectable()
 export class ServedEndpoints extends AgentEndpoints {
   override readonly publicUrl: string | undefined;

@@ -7,7 +7,7 @@ import type { TurnAbortedError } from '../errors/turn-aborted.error.js';
 import { Turn } from './turn.js';
 import type { TurnCalls } from './turn-calls.js';
 
-/** What the turn that is canceled gives to the cleaning up. */
+/** The part of a canceled turn that its clean-up needs. */
 export interface CanceledTurn extends Turn {
   readonly turnId: string;
   readonly deadline: number;

@@ -25,7 +25,7 @@ interface Queued {
   text: string;
 }
 
-/** What a commit stores of its task beside the events; undefined where it leaves it as it is. */
+/** The texts of the task that a commit stores beside its events; undefined ones stay as they are. */
 interface TaskTexts {
   snapshot: string | undefined;
   head: string | undefined;
@@ -183,7 +183,7 @@ export class CommitLoop {
     this.turn.eventsRefused(refusal);
   }
 
-  /** What is queued is not to wait for more. */
+  /** Stores the queued events without waiting for more. */
   hurry(): void {
     this.gathering.hurry();
   }

@@ -4,7 +4,7 @@ import type { LeaseRequest } from '../leases/lease-store.js';
 import type { ArtifactRestart } from '../tasks/artifact-restart.js';
 import type { MessageReceipt, PushReceiver, StoredTask, TaskScope } from '../tasks/task-store.js';
 
-/** What a turn writes to, and under what. */
+/** The task that a turn writes to, with its lease and its keys. */
 export interface CommitTarget {
   scope: TaskScope;
   contextId: string;
@@ -41,7 +41,7 @@ export interface CommittingTurn {
   eventsRefused(refusal: LeaseLostError): void;
 }
 
-/** What a commit has made durable. */
+/** The events that a commit has made durable. */
 export interface Committed {
   taskNo: number;
   version: number;

@@ -86,7 +86,7 @@ export class FencedEventBus implements ExecutionEventBus {
   }
 }
 
-/** What the executor published, with the ids filled in that it may leave out and a time where it gave none. */
+/** The published event, with the ids and the time that the executor left out. */
 function toTaskEvent(
   event: Exclude<AgentExecutionEvent, { kind: 'message' }>,
   { taskId, contextId }: TurnExecution,

@@ -1,13 +1,13 @@
 /**
  * Chunks that follow each other faster than this, in ms, are stored together: a commit costs as much as some ten of them.
- * What comes at the pace of a model's tokens, or changes a state, waits for nothing. The first ones of a stream wait less,
+ * Chunks at the pace of a model's tokens, and changes of state, do not wait. The first chunks of a stream wait less,
  * each commit up to twice as long as the one before it: their reader sees them soon, and a short stream is stored while it
  * is published.
  */
 const GATHERING_MS = 10;
 const FIRST_GATHERING_MS = 1;
 
-/** Where even so a commit brings more chunks than it costs, nobody sees them one by one: they gather for longer. */
+/** If a commit still brings more chunks than this, nobody sees them one by one: they gather for longer. */
 const FAST_GATHERING_MS = 20;
 const MANY_CHUNKS = 10;
 
@@ -49,7 +49,7 @@ export class Gathering {
     this.urgent = false;
   }
 
-  /** What is queued is not to wait for more. */
+  /** The queued events do not wait for more. */
   hurry(): void {
     this.urgent = true;
     this.end?.();

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Message } from '@a2a-js/sdk';
 import type { MessageReceipt } from '../tasks/task-store.js';
 
-/** By what a repetition of this message is recognised; undefined where that is turned off. Takes it as it was sent. */
+/** Identifies repetitions of this message, as it was sent; undefined if they are not recognised. */
 export function receiptOf(message: Message, windowMs: number): MessageReceipt | undefined {
   if (windowMs === 0) return undefined;
   const content = JSON.stringify(Message.toJSON(message));

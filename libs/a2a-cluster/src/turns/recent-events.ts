@@ -39,10 +39,9 @@ export class RecentEvents {
   }
 
   /**
-   * What a log that was at this version, and is at that of the stored task, has to be given so that everybody who was told
-   * of the lost events can go on. It is as long as what was lost: no version is told twice with other content. Where the
-   * events themselves are no longer here, events that tell nothing take their versions, and the artifacts as they are
-   * stored come behind them.
+   * The events that make up for those that the database has lost. The log was at this version, and is now at that of the
+   * stored task. There are as many as were lost, so no version is told twice with other content. Lost events that are no
+   * longer here are replaced by empty ones, and the artifacts as they are stored come behind them.
    */
   lost(stored: StoredTask, version: number): TextedEvent[] {
     const { length } = this.texts;
@@ -63,7 +62,7 @@ export class RecentEvents {
     }));
   }
 
-  /** What is kept after a version is no longer what is stored there; behind a gap nothing of it is of use. */
+  /** Forgets the events after a version: others are stored there now, and events behind a gap are of no use. */
   private goBackTo(version: number): void {
     const kept = version > this.last ? 0 : Math.max(0, this.texts.length - (this.last - version));
     this.texts.length = kept;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Message, Role, TaskState } from '@a2a-js/sdk';
 import type { Metadata, TaskEvent } from '../tasks/task-event.js';
 
-/** Which task a status is for. */
+/** The ids of a status's task. */
 export interface TaskIds {
   taskId: string;
   contextId: string;

@@ -25,7 +25,7 @@ export interface CalledTurn {
 }
 
 /**
- * What an executor may call on its turn and has to wait for. The host of a call is the turn as the executor runs in it, or
+ * The asynchronous calls of an executor on its turn. The host of a call is the turn as the executor runs in it, or
  * as `cancelTask` cleans up in it: each has a signal of its own.
  */
 export class TurnCalls {

@@ -20,8 +20,8 @@ import { ResolvedOptions } from '../options/cluster.options.js';
 export type ExecutorEnding = { kind: 'returned' } | { kind: 'threw'; error: unknown };
 
 /**
- * Ends a turn whichever way its executor came back, or did not: the task reaches a state it may stay in, what was
- * published is stored, and the lease is gone.
+ * Ends a turn, whether its executor has returned, thrown or never settled. Then the task is in a state that it may stay
+ * in, all published events are stored, and the lease is gone.
  */
 @Injectable()
 export class TurnConclusion {
@@ -43,9 +43,9 @@ export class TurnConclusion {
       // An executor that stood still past its deadline may come back before any timer tells.
       await turn.confirmLease();
       const handsOver = this.isToBeHandedOver(turn, loop);
-      // Whoever goes on with it would not know how the calls under way came out.
+      // The next replica could not know how the calls under way came out.
       if (handsOver) await turn.closeEffects(this.effectsMs);
-      // What nobody knows of cannot be handed over: a new task begins with it.
+      // A task that is not stored cannot be handed over: this stores a new one.
       if (handsOver) loop.begin();
       else await this.finish(turn, loop, ending);
       loop.close();
@@ -94,14 +94,14 @@ export class TurnConclusion {
   }
 
   private async finishAborted(turn: TurnExecution, loop: CommitLoop, reason: TurnAbortedError): Promise<void> {
-    if (reason.code === 'LEASE_LOST') throw reason;
-    // Whatever stops a turn that is to be canceled: its task was asked to be CANCELED.
+    if (reason.code === 'A2A_LEASE_LOST') throw reason;
+    // A turn that is to be canceled ends CANCELED, whatever has stopped it.
     const toCancel = turn.cancellation !== undefined || turn.subject.kind === 'cancel';
-    if (toCancel || reason.code === 'TASK_CANCELED') await this.endCanceled(turn, loop);
+    if (toCancel || reason.code === 'A2A_TASK_CANCELED') await this.endCanceled(turn, loop);
     else await this.fail(turn, loop, reason.message);
   }
 
-  /** FAILED, with what the turn dispatched to the outside and knows no outcome of. */
+  /** Ends the task FAILED, naming the outside actions whose outcome the turn does not know. */
   private async fail(turn: TurnExecution, loop: CommitLoop, text: string): Promise<void> {
     await turn.closeEffects(this.effectsMs);
     const mayHaveEffects = turn.hasEffects || turn.subject.again !== undefined;
@@ -119,8 +119,8 @@ export class TurnConclusion {
   }
 
   /**
-   * Asked for as persistently as the end is stored: a FAILED without them would say that nothing is unresolved. Where they
-   * cannot be read for as long, the lease is given up, and whoever recovers the task reads them.
+   * Tries for as long as an end is tried to be stored: a FAILED without them would say that nothing is unresolved. If they
+   * cannot be read in that time, the lease is given up, and the recovery of the task reads them.
    */
   private async unresolved(turn: TurnExecution, taskNo: number): Promise<UnresolvedEffect[]> {
     const { taskId, turnId } = turn;
@@ -149,12 +149,15 @@ export class TurnConclusion {
 
   /** Stopped by the shutdown of this replica, in the middle of it and not for good. */
   private isToBeHandedOver(turn: TurnExecution, loop: CommitLoop): boolean {
-    // What is not run again by another replica ends here.
+    // With the policy 'fail' no other replica would run it again.
     if (this.options.sweeper.policy === 'fail' || turn.subject.kind !== 'message') return false;
     return isShutdown(turn) && !turn.cancellation && !turn.reply && !loop.isSealed;
   }
 
-  /** The lease goes to whoever claims it, at once; what this replica may still have under way is fenced by that. */
+  /**
+   * Lets another replica claim the lease at once. The claim fences the writes that this replica may still have under
+   * way.
+   */
   private async handOver(turn: TurnExecution, loop: CommitLoop): Promise<void> {
     const { taskNo, generation } = loop.key!;
     const { deadline } = turn;
@@ -186,8 +189,8 @@ export class TurnConclusion {
   }
 
   /**
-   * Lets the lease go. Where the answer was lost, a repetition that finds nothing has what it wanted. Throws
-   * {@link LeaseLostError} where somebody else has taken the lease.
+   * Lets the lease go. If an answer was lost and the repetition finds no lease, the first try has done it. Throws
+   * {@link LeaseLostError} if somebody else has taken the lease.
    */
   private async untilGone(taskId: string, deadline: number, letGo: () => Promise<boolean>): Promise<void> {
     const isGone = await whileUnavailable(
@@ -205,4 +208,4 @@ function isUnfinished({ subject }: TurnExecution, loop: CommitLoop): boolean {
 }
 
 const isShutdown = ({ signal }: TurnExecution): boolean =>
-  signal.aborted && (signal.reason as TurnAbortedError).code === 'SHUTDOWN';
+  signal.aborted && (signal.reason as TurnAbortedError).code === 'A2A_REPLICA_SHUTDOWN';

@@ -10,6 +10,11 @@ import { ResolvedOptions } from '../options/cluster.options.js';
 /** How long, in ms, the ends of turns that a shutdown stops wait for the look at cancel requests. */
 const LAST_LOOK_MS = 1_000;
 
+/**
+ * How long an end may take to be stored, in ms. A cancel that nobody obeys ends its turn only when its time is over.
+ */
+const STORE_MS = 500;
+
 /** How long the leases of turns that could not be ended may take to be handed over, in ms. */
 const LET_GO_MS = 500;
 
@@ -43,7 +48,7 @@ export class TurnDrain {
     for (const turn of this.running) turn.shutDown(lastLook);
     // A cancel that it has found has all the time that cancels have.
     await lastLook;
-    if (await this.running.idle(this.options.turns.cancelTimeoutMs)) return;
+    if (await this.running.idle(this.options.turns.cancelTimeoutMs + STORE_MS)) return;
     await this.letGo();
   }
 

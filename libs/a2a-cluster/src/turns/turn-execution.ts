@@ -88,7 +88,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     this.cleanUp = new CancelingTurn(this, this.calls);
   }
 
-  // What others may ask of it.
+  // Questions about it.
 
   get phase(): TurnPhase {
     return this.currentPhase;
@@ -165,7 +165,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     };
   }
 
-  // What happens to it, in order.
+  // Its steps, in order.
 
   /** I6: an executor that never settles, or is never made, is stopped all the same. */
   endsWithin(maxTurnDurationMs: number): void {
@@ -246,7 +246,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   /** Stops the executor: its signal aborts. A cancel leaves it the time to clean up; all else stops that too. */
   abort(reason: TurnAbortedError): void {
     if (!this.signal.aborted) this.aborting.abort(reason);
-    if (reason.code !== 'TASK_CANCELED') this.cleanUp.stop(reason);
+    if (reason.code !== 'A2A_TASK_CANCELED') this.cleanUp.stop(reason);
   }
 
   /** Its executor has come back, was stopped or has answered: what is missing for its end follows. */
@@ -256,7 +256,10 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     clearTimeout(this.silenceTimer);
   }
 
-  /** Lets it begin no more effects, and waits for those under way, for `timeoutMs` at most: its end then speaks true of them. */
+  /**
+   * Lets it begin no more effects, and waits for those under way, for `timeoutMs` at most: its end then speaks true of
+   * them.
+   */
   closeEffects(timeoutMs: number): Promise<void> {
     return this.calls.closeEffects(timeoutMs);
   }
@@ -388,7 +391,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     return isLive;
   }
 
-  /** For a step that only queues: where the lease is overdue, it is found out what has become of it. */
+  /** For a step that only queues: if the lease is overdue, this asks for it in the background. */
   checkDeadline(): void {
     if (this.held?.isLive() === false) void this.confirmLease();
   }

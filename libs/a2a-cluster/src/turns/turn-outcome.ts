@@ -13,7 +13,7 @@ export type TurnOutcome =
   /** It was not admitted, it broke off, or its task could not be stored. */
   | { kind: 'refused'; error: unknown };
 
-/** What the sender of a message can be told as soon as the message is durable, or will never be. */
+/** The first answer to a sender: the message is durable, or will never be. */
 export type TurnOpening =
   /** `task` is the task that a follow-up was admitted to, or the one that waits on. A new task is read instead. */
   | { kind: 'task'; taskNo: number; version: number; task: Task | undefined }

@@ -2,7 +2,7 @@ import { Deferred } from '../async/deferred.js';
 import type { StoredTask } from '../tasks/task-store.js';
 import type { AuthenticationWanted, TurnOpening, TurnOutcome } from './turn-outcome.js';
 
-/** What those who wait for a turn are told. Each of the three is told once: what comes first counts. */
+/** The three promises of a turn. Each is settled once: the first call counts. */
 export class TurnResult {
   private readonly opening = new Deferred<TurnOpening>();
   private readonly authWanted = new Deferred<AuthenticationWanted>();
@@ -22,7 +22,7 @@ export class TurnResult {
     this.opening.resolve({ kind: 'task', taskNo, version, task });
   }
 
-  /** What the message is about will never be stored. */
+  /** The message will never be stored. */
   notOpened(error: unknown): void {
     this.opening.resolve({ kind: 'refused', error });
   }

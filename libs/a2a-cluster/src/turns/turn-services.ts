@@ -5,7 +5,7 @@ import type { TaskEventStream } from '../streams/task-event-stream.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import type { ContextCodec } from '../options/context-codec.js';
 
-/** What a turn works with. */
+/** The services that a turn uses. */
 export interface TurnServices {
   readonly tasks: VersionedTaskStore;
   readonly stream: TaskEventStream;

@@ -5,7 +5,7 @@ import type { TurnKind } from '../leases/lease-store.js';
 import type { ArtifactRestart } from '../tasks/artifact-restart.js';
 import type { MessageReceipt, PushReceiver, StoredTask, TaskScope } from '../tasks/task-store.js';
 
-/** What a turn is about. */
+/** The subject of a turn. */
 export interface TurnSubject {
   kind: TurnKind;
   scope: TaskScope;

@@ -95,7 +95,8 @@ describe('Batcher', () => {
     const batcher = new Batcher(work, LIMITS);
     const slow = batcher.ask('slow', BOUND_MS);
     expect(await Promise.all([batcher.ask('b', BOUND_MS), batcher.ask('c', BOUND_MS)])).toEqual([
-      ...['b together', 'c together'],
+      'b together',
+      'c together',
     ]);
     expect(groups).toEqual([['b', 'c']]);
     end();

@@ -4,9 +4,9 @@ import { isContention, isPassing } from './database-errors.js';
 import { type Bound, boundedBy } from '../../async/late-timer.js';
 
 /** A work that takes longer, in ms, is not waited for: whatever holds it up holds up nobody else. */
-const PATIENCE_MS = 25;
+const COUNTED_FOR_MS = 25;
 
-/** What is asked for one by one, and can be done for several at once. Each answers within its bound in ms. */
+/** Work that is asked for one by one and can be done for several at once. Each answers within its bound in ms. */
 export interface JointWork<Item, Answer> {
   alone(item: Item, timeoutMs: number): Promise<Answer>;
   /** Answers by the position of their items. One that has none is done alone. */
@@ -19,7 +19,7 @@ export interface JointWork<Item, Answer> {
  * work that failed for a defect or for rows that somebody else holds: those of one item are not the others'.
  */
 export class Batcher<Item, Answer> {
-  /** What is done together belongs to nobody's async context. */
+  /** Joint work belongs to nobody's async context. */
   private readonly outside = AsyncLocalStorage.snapshot();
   private waiting: Waiting<Item, Answer>[] = [];
   private running = 0;
@@ -47,11 +47,11 @@ export class Batcher<Item, Answer> {
     const done = (): void => {
       if (!counted) return;
       counted = false;
-      clearTimeout(patience);
+      clearTimeout(countedFor);
       this.running -= 1;
       this.outside(() => this.next());
     };
-    const patience = setTimeout(done, PATIENCE_MS);
+    const countedFor = setTimeout(done, COUNTED_FOR_MS);
     work.then(done, done);
   }
 
@@ -78,7 +78,7 @@ export class Batcher<Item, Answer> {
     try {
       return await this.work.together(items, Math.max(...batch.map(({ leftMs }) => leftMs)));
     } catch (error) {
-      // Where the database is in trouble, trying again is up to those who ask: alone and at once it would only add to it.
+      // If the database is in trouble, those who ask try again. Alone and at once, each would only add to the trouble.
       if (isPassing(error) && !isContention(error)) for (const one of batch) one.reject(error);
       return new Map();
     }

@@ -3,7 +3,7 @@ import type { Client } from 'pg';
 /** How long the request to cancel may take, in ms: what it is for is bounded by the server as well. */
 const CANCEL_MS = 2_000;
 
-/** What of pg's client and connection the protocol's cancel request takes; pg's types leave it out. */
+/** The parts of pg's client that a cancel request needs; pg's types leave them out. */
 interface Cancelable {
   readonly processID?: number | null;
   readonly secretKey?: number | null;

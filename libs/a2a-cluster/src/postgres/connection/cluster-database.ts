@@ -16,6 +16,7 @@ import { boundedBy } from '../../async/late-timer.js';
 import { PreparedStatements } from './prepared-statements.js';
 import { localLimits } from './session.js';
 import type { SqlExecutor } from './statement.js';
+import { EndedByWorkError } from '../../errors/ended-by-work.error.js';
 
 /** Bounds of the library's calls to the database. */
 export interface DatabaseLimits {
@@ -32,7 +33,9 @@ export interface DatabaseLimits {
   maxConnections?: number | undefined;
 }
 
-/** The server ends a statement so much later than the client gives it up, in ms: the client's answer then comes first. */
+/**
+ * The server ends a statement so much later than the client gives it up, in ms: the client's answer then comes first.
+ */
 export const SERVER_MARGIN_MS = 1_000;
 
 /** How long the connections may take to be closed in order, in ms. */
@@ -40,11 +43,6 @@ const CLOSE_MS = 250;
 
 /** How long the app's own pool may take to end after ours, in ms, before its sockets are closed. */
 const APP_POOL_MS = 500;
-
-/** The work of a transaction has ended that transaction by itself. */
-export class EndedByWorkError extends Error {
-  override readonly name = 'EndedByWorkError';
-}
 
 /**
  * The app's database, bounded: no call outlives its time-out, whether the pool, the server or the network is stuck, and
@@ -74,7 +72,9 @@ export class ClusterDatabase implements SqlExecutor {
     this.appClients = pool && clientsOf(pool);
   }
 
-  /** Opens the connections that are kept for renewals and control work. What cannot be opened now is opened when needed. */
+  /**
+   * Opens the connections that are kept for renewals and control work. What cannot be opened now is opened when needed.
+   */
   async open(): Promise<void> {
     try {
       await this.connections().open();
@@ -110,7 +110,7 @@ export class ClusterDatabase implements SqlExecutor {
     } catch (error) {
       if (this.statements.isRefused(error, statement)) return this.query(sql, params, timeoutMs, lane);
       logger.logQueryError(error as Error, sql, params);
-      // Where the connection is lost the statement may have been done.
+      // If the connection is lost, the statement may have been done.
       throw storeError(error, verdictOn(error).isUnfit);
     }
   }
@@ -234,7 +234,7 @@ export class ClusterDatabase implements SqlExecutor {
           bound.clear();
           const trouble = connectionTrouble(failure);
           given.release(trouble);
-          // What is missing is a failure that pg reports as null.
+          // A missing error is a failure that pg reports as null.
           if (result) resolve(result.rows);
           else reject(trouble);
         });
@@ -357,7 +357,7 @@ export class ClusterDatabase implements SqlExecutor {
   }
 }
 
-/** What fails in pg itself has a type of ours, by which it is told from the mistakes of whoever works with its rows. */
+/** Gives failures of pg itself a type of ours. Mistakes of the code that works with the rows keep their own. */
 async function ask<R extends object>(client: PoolClient, statement: string | QueryConfig): Promise<QueryResult<R>> {
   try {
     return await client.query<R>(statement as QueryConfig);
@@ -435,14 +435,19 @@ function hearErrors(client: Client): void {
   if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
 }
 
-/** With its error where that makes the connection unfit: the pool then closes it. TypeORM's release() has no such word. */
+/**
+ * With its error where that makes the connection unfit: the pool then closes it. TypeORM's release() has no such word.
+ */
 async function release(runner: QueryRunner, error: unknown): Promise<void> {
   const { releasePostgresConnection } = runner as { releasePostgresConnection?: (error?: Error) => Promise<void> };
   if (!releasePostgresConnection || !verdictOn(error).isUnfit) return runner.release();
   await releasePostgresConnection.call(runner, error as Error);
 }
 
-/** Which transaction a connection is in; null outside of any that has written. Sets the limits of it, where one is given. */
+/**
+ * Reads the transaction id of a connection; null outside of a transaction that has written. Sets a limit, if one is
+ * given.
+ */
 async function transactionId(client: PoolClient, current: string, limitMs = Infinity): Promise<string | null> {
   const look = `SELECT ${current}::text AS id`;
   const limited = Number.isFinite(limitMs) ? `${localLimits(limitMs)}; ${look}` : look;
@@ -451,7 +456,7 @@ async function transactionId(client: PoolClient, current: string, limitMs = Infi
   return results.at(-1)?.rows[0]?.id ?? null;
 }
 
-/** What a COMMIT would not say: it answers without an error where it rolls back, or releases a savepoint only. */
+/** A COMMIT answers without an error even if it rolls back, or only releases a savepoint. This makes it an error. */
 async function assertCommittable(runner: QueryRunner, client: PoolClient, begun: string | null): Promise<void> {
   // TypeORM counts them, but does not say.
   if ((runner as unknown as { transactionDepth: number }).transactionDepth !== 1) {

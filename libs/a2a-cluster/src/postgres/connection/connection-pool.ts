@@ -33,7 +33,7 @@ export interface Lent {
   readonly session: Session;
   /** Gives it back. With an error that makes it unfit for further use it is closed. */
   release(failure?: unknown): void;
-  /** Nobody waits for its answer any more: it is closed here, and the server is asked to stop what it does for it. */
+  /** Closes a connection whose answer nobody waits for, and asks the server to stop its statement. */
   abandon(): void;
 }
 
@@ -75,7 +75,7 @@ export class ConnectionPool {
   ) {
     this.connectMs = Math.min(CONNECT_MS, limits.statementMs);
     this.pool = poolLike(appPool, max, this.connectMs);
-    // What is lost while nobody uses it is replaced when somebody does.
+    // A connection that is lost while nobody uses it is replaced at the next use.
     this.pool.on('error', () => undefined);
     this.pool.on('connect', (client) => client.on('error', () => undefined));
     this.clients = clientsOf(this.pool);
@@ -247,7 +247,7 @@ export class ConnectionPool {
   }
 }
 
-/** Nobody has a use for it any more: closed without waiting for the server's answer to the goodbye. */
+/** Closes a connection without waiting for the server's answer to the goodbye. */
 function discard(client: PoolClient): void {
   destroySocket(client);
   client.release(true);

@@ -1,14 +1,14 @@
 import { DatabaseOverloadedError } from '../../errors/database-overloaded.error.js';
 
-/** What a connection is wanted for. */
+/** The purpose of a connection. */
 export type Lane =
   /** Renewals of leases: without them all turns of this replica are lost. */
   | 'renewal'
   /** Cancels, recovery, and what shuts a replica down. */
   | 'control'
-  /** What turns write. */
+  /** Writes of turns. */
   | 'turn'
-  /** What is only looked at. */
+  /** Reads. */
   | 'read';
 
 /** From the most urgent to the least. */
@@ -33,7 +33,7 @@ interface Entry {
 }
 
 /**
- * Who may use a connection next. The pool of `pg` has a queue of its own, from which nobody can be taken out again: those
+ * Decides who may use a connection next. The pool of `pg` has a queue of its own, from which nobody can be taken out: those
  * who have given up would be served all the same, one inside the other. So no more is asked of the pool than it has
  * connections, and who waits does so here.
  */

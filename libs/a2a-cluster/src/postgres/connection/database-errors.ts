@@ -6,7 +6,7 @@ import { DatabaseTimeoutError } from '../../errors/database-timeout.error.js';
 import { messageOf } from '../../errors/described.js';
 import { StoreUnavailableError } from '../../errors/store-unavailable.error.js';
 
-/** What an error says about trying again, and about the connection that it came by. */
+/** The consequences of an error: whether to try again, and whether the connection can still be used. */
 export interface Verdict {
   /** The same statement may go through on another try. Everything else is a defect that a retry would only hide. */
   isPassing: boolean;
@@ -70,11 +70,14 @@ const CLASSES: Readonly<Record<string, Verdict>> = {
   XX: ELSEWHERE, // internal error, which poolers and managed databases say of their own trouble
 };
 
-/** What Node.js says of a socket or of a name: ECONNRESET, EPIPE. No class of SQLSTATEs begins with two letters but XX and HV. */
+/**
+ * Codes of Node.js about a socket or a name: ECONNRESET, EPIPE. No class of SQLSTATEs begins with two letters but XX
+ * and HV.
+ */
 const SOCKET_CODE = /^E(?!RR_)[A-Z][A-Z0-9_]*$/;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 
-/** What an error says. Its code decides, never its text: the server's messages are in the server's language. */
+/** Classifies an error by its code, never by its text: the server's messages are in the server's language. */
 export function verdictOn(error: unknown): Verdict {
   if (error instanceof DatabaseTimeoutError || error instanceof DatabaseConnectionError) return ELSEWHERE;
   if (error instanceof CommitOutcomeUnknownError || error instanceof DatabaseOverloadedError) return AGAIN;

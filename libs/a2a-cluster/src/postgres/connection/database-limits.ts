@@ -4,7 +4,9 @@ import { type DatabaseLimits, SERVER_MARGIN_MS } from './cluster-database.js';
 /** Below this, in ms, no statement is given up on: a busy machine is not a dead one. */
 export const MIN_STATEMENT_TIMEOUT_MS = 2_000;
 
-/** How much of a lease's TTL a statement may take on the server: what its holder sent is then over before it is claimed. */
+/**
+ * How much of a lease's TTL a statement may take on the server: what its holder sent is then over before it is claimed.
+ */
 const STATEMENT_SHARE = 0.9;
 
 /** The bounds that follow from the times of the leases. */

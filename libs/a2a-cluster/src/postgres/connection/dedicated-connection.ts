@@ -90,7 +90,7 @@ export class DedicatedConnection {
       await this.onConnected(client);
       return client;
     } catch (error) {
-      // Whatever it was, a server that refuses the first statement among it: this session was never ready.
+      // This session was never ready, also if the server refused its first statement.
       this.drop(error as Error, client);
       destroySocket(client);
       throw error;

@@ -46,7 +46,7 @@ export class PreparedStatements {
     return text;
   }
 
-  /** What pg is given. */
+  /** A query as pg takes it. */
   configOf(text: string, values: unknown[]): QueryConfig {
     const name = this.refused ? undefined : this.prepared.get(text)?.name;
     return name === undefined ? { text, values } : { name, text, values };

@@ -9,7 +9,7 @@ export interface SessionLimits {
   idleInTransactionMs: number;
 }
 
-/** What is known of a connection. */
+/** The properties of a connection. */
 export interface Session {
   /** It takes no writes, and will not when the server does again: it is used for one look and closed. */
   readOnly: boolean;
@@ -47,7 +47,7 @@ export async function openSession(client: PoolClient, limits: SessionLimits): Pr
   return { pooled, readOnly };
 }
 
-/** What a role or a database may have set otherwise: a limit that the library's statements do not fit would stop it. */
+/** Settings that a role or a database may have changed. A limit of theirs could stop the library's statements. */
 function settings({ statementMs, idleInTransactionMs }: SessionLimits): [string[], string[]] {
   const wanted: Record<string, string> = {
     statement_timeout: String(Math.ceil(statementMs)),
@@ -60,7 +60,9 @@ function settings({ statementMs, idleInTransactionMs }: SessionLimits): [string[
   return [Object.keys(wanted), Object.values(wanted)];
 }
 
-/** Behind a pooler a statement is three: the limits before it, and a COMMIT. `pg` sends them without waiting in between. */
+/**
+ * Behind a pooler a statement is three: the limits before it, and a COMMIT. `pg` sends them without waiting in between.
+ */
 function pipelined(client: PoolClient): void {
   if ('pipeline' in client) (client as { pipeline: boolean }).pipeline = true;
 }

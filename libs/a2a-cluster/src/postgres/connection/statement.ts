@@ -61,7 +61,7 @@ export async function prunedBy<Params extends object>(
   return row?.pruned ?? 0;
 }
 
-/** What is pruned: so much older than now, and how much of it at most. */
+/** The bounds of pruning: the least age, and the most rows. */
 export interface PruneParams {
   olderThanMs: number;
   limit: number;

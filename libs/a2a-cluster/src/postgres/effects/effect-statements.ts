@@ -29,7 +29,7 @@ interface DispatchParams extends EffectKey {
 /** Bigint columns arrive as strings, times as text: apps parse them their own way. */
 type RecordedRow = Omit<RecordedEffect, 'generation' | 'dispatchedAt'> & { generation: string; dispatchedAt: string };
 
-/** What became of a dispatch, and what was on record before it. */
+/** The answer to a dispatch, with the record that was there before. */
 interface Dispatched {
   held: boolean;
   canceled: boolean;
@@ -71,7 +71,7 @@ const held = ({ tasks, leases }: EffectTables, fenced: boolean, condition = ''):
 
 /**
  * I7: dispatched only under a lease that is alive and not to be canceled, and again only where the record permits it.
- * Nobody but the holder of the lease writes the effects of its turn, so what was there before is read without a lock.
+ * Only the holder of the lease writes the effects of its turn, so the record before is read without a lock.
  */
 export const dispatchStatement = (tables: EffectTables, fenced: boolean): Statement<DispatchParams, Dispatched> =>
   new Statement(
@@ -160,7 +160,7 @@ export const recordedStatement = ({ effects }: EffectTables): Statement<EffectKe
     recordedEffect,
   );
 
-/** What nobody can ask for any more: the turn is over, since its lease is gone, and was so long ago. */
+/** Effects that nobody can ask for any more: the lease of their turn is gone, and they are old. */
 export const pruneEffectsStatement = ({ leases, effects }: EffectTables): Statement<PruneParams, { pruned: number }> =>
   new Statement(`
   WITH old AS MATERIALIZED (

@@ -1,4 +1,5 @@
-import { type ClusterDatabase, EndedByWorkError } from '../connection/cluster-database.js';
+import type { ClusterDatabase } from '../connection/cluster-database.js';
+import { EndedByWorkError } from '../../errors/ended-by-work.error.js';
 import type { SqlExecutor } from '../connection/statement.js';
 import { isPassing } from '../connection/database-errors.js';
 import { Backoff } from '../../async/backoff.js';
@@ -12,6 +13,7 @@ import type { EffectTurn } from '../../effects/effect-store.js';
 import { decodeResult, encodeResult } from '../../effects/effect-result.js';
 import { type TransactionOptions, type TransactionWork, TurnTransactions } from '../../effects/turn-transactions.js';
 import { checkKey, type EffectHost, refuseInside, shown } from '../../effects/turn-effects.js';
+import { TransactionNotRecordedError } from '../../errors/transaction-not-recorded.error.js';
 
 /**
  * Transactions in the app's own database that a stale owner cannot commit: they hold the lease's row, so that nobody
@@ -58,7 +60,7 @@ export class FencedTransactions extends TurnTransactions {
     } catch (error) {
       if (error instanceof EndedByWorkError) throw new TurnUsageError(host.taskId, error.message);
       if (error instanceof CommitOutcomeUnknownError) {
-        // Whoever holds the lease now: it may have been written.
+        // The work may have been written, whether or not the lease is still held.
         if (record) return await this.lookUp<T>(host, record, error);
         throw error;
       }
@@ -85,12 +87,12 @@ export class FencedTransactions extends TurnTransactions {
         const found = await this.database.transaction(async (tx) => {
           // Waits for the lost transaction if it is still open, and then knows. What it enters itself is rolled back.
           const before = await record.begin(tx);
-          if (!before) throw new NotRecorded();
+          if (!before) throw new TransactionNotRecordedError();
           return before;
         });
         return decodeResult(found.result) as T;
       } catch (error) {
-        if (error instanceof NotRecorded) throw lost.cause;
+        if (error instanceof TransactionNotRecordedError) throw lost.cause;
         if (!isPassing(error)) throw error;
         if (host.signal.aborted || performance.now() >= Math.min(host.deadline, triedOutAt)) throw lost;
         await backoff.pause();
@@ -107,9 +109,6 @@ function checkTimeout(taskId: string, timeoutMs: unknown): void {
     `The transaction's timeoutMs is ${shown(timeoutMs)}: it must be a number of ms above 0 and below 2^31.`,
   );
 }
-
-/** The lost transaction was rolled back. */
-class NotRecorded extends Error {}
 
 /** The entry of a transaction in the ledger. */
 class TransactionRecord {

@@ -11,7 +11,7 @@ export interface LeaseTables {
   effects: string;
 }
 
-/** What a renewal says of its replica's row. */
+/** The answer of a renewal about its replica's row. */
 export interface Renewal {
   /** The same for as long as the row has not run out between two renewals. */
   unbroken: string;
@@ -32,7 +32,7 @@ export interface InspectedLease {
   cancelRequested: boolean;
 }
 
-/** What is claimed, and for whom. */
+/** The parameters of a claim. */
 interface ClaimParams {
   agent: string;
   holder: string;
@@ -60,7 +60,7 @@ export const runsOutAt = (replicas: string, l: string): string =>
   `greatest(${l}.expires_at,
          (SELECT h.expires_at FROM ${replicas} AS h WHERE h.holder = ${l}.holder AND ${l}.follows_holder))`;
 
-/** What a renewal writes into its replica's row `r`; a row that had run out counts one lapse more. */
+/** Renews a replica's row `r`. A row that had run out counts one lapse more. */
 const renewed = (ttl: string): string => `
          lapses = r.lapses + (r.expires_at <= clock_timestamp())::integer,
          expires_at = ${after(ttl)}, renewed_at = clock_timestamp()`;
@@ -76,7 +76,7 @@ const renewalColumns = `extract(epoch FROM r.started_at)::text || ' ' || r.lapse
  * I3: one row for each replica, however many leases follow it. No lease row is locked, written or waited for: what others do
  * to one of them holds up no renewal, and old snapshots keep versions of this one row only. A claim holds the row FOR SHARE
  * while it takes leases of an expired holder, which this UPDATE waits for; the look that comes after it then sees the claim.
- * Nobody else locks the row. Who does so by hand holds up all renewals of the replica.
+ * Nobody else locks the row. Somebody who locks it by hand holds up all renewals of the replica.
  */
 export const renewStatement = ({ replicas }: LeaseTables): Statement<{ holder: string; ttlMs: number }, Renewal> =>
   new Statement(`

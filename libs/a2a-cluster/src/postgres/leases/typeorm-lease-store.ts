@@ -8,7 +8,9 @@ import { StaticOptions } from '../../options/static.options.js';
 import { DatabaseAccess } from '../connection/database-access.js';
 import { tablesOf } from '../schema/table-names.js';
 
-/** What part of the TTL a look at the leases may take. It waits where a table is locked, and a renewal does not need it. */
+/**
+ * The part of the TTL that a look at the leases may take. A locked table makes it wait, and a renewal does not need it.
+ */
 const LOOK = 0.1;
 
 /**
@@ -64,7 +66,9 @@ export class TypeOrmLeaseStore extends LeaseStore {
     );
   }
 
-  /** Beside the renewals, and none of them waits for it: it reads the whole table. Where it fails the next one follows. */
+  /**
+   * Beside the renewals, and none of them waits for it: it reads the whole table. Where it fails the next one follows.
+   */
   private disown(
     holder: string,
     generations: readonly number[],
@@ -74,7 +78,7 @@ export class TypeOrmLeaseStore extends LeaseStore {
     if (now < this.nextDisownAt) return;
     const everyMs = ttlMs * (1 - KNOWN);
     this.nextDisownAt = now + everyMs;
-    // What the replica holds is known as of the time at which the renewal began, and so is what it must know of by then.
+    // Both lists are as of the begin of the renewal: the leases that the replica holds, and those that it must know of.
     const marginMs = everyMs - (now - begunAt);
     this.control(this.sql.disown, { holder, generations, renewedAt, marginMs }).catch(() => undefined);
   }

@@ -67,7 +67,7 @@ export class TypeOrmPushConfigStore extends PushConfigStore {
     return row?.claim;
   }
 
-  /** What a client asks for is repeated where it fails in passing: done twice it leaves what it leaves done once. */
+  /** Repeats a client's request after trouble that passes. Doing it twice has the effect of doing it once. */
   private repeated<P extends object, R extends object>(statement: Statement<P, R>, params: P): Promise<R[]> {
     return untilAnswered(this.database, (timeoutMs) => statement.run(this.database, params, { timeoutMs }));
   }

@@ -4,11 +4,11 @@ import type { DataSource, EntityMetadata, ObjectLiteral, ObjectType } from 'type
 export interface SchemaDifferences {
   /** Tables that are not there, as SQL names them. */
   missingTables: string[];
-  /** What makes statements fail. */
+  /** Differences that make statements fail. */
   wrong: string[];
   /** Statements that grant what the role has not. */
   grants: string[];
-  /** What makes statements slow. */
+  /** Differences that make statements slow. */
   slow: string[];
 }
 
@@ -56,7 +56,7 @@ interface FoundTable {
 }
 
 /**
- * What there is of tables in one look at the catalog, which takes no lock on them: a boot beside a migration does not wait.
+ * Reads the catalog in one query. It takes no lock on the tables, so a boot beside a migration does not wait.
  * Tables without a schema are those that the role's search_path finds. Rights on each of its columns are as good as one on
  * the table.
  * $1 schemas or null, $2 names, $3 as SQL names them.
@@ -186,8 +186,8 @@ function typeOf({ driver }: DataSource, column: ColumnMetadata): string {
 }
 
 /**
- * Uniqueness is what the promises rest on, and what ON CONFLICT asks for: it has to be there, in whatever order. All else
- * an index does is speed.
+ * Unique indexes have to be there, in any order of columns: promises rest on them, and ON CONFLICT needs them. Other
+ * indexes only make statements faster.
  */
 function compareIndexes(
   metadata: EntityMetadata,

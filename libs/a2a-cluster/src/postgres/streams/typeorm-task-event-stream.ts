@@ -79,7 +79,7 @@ export class TypeOrmTaskEventStream extends TaskEventStream {
         if (this.closed.aborted) until = Math.min(until, task.knownVersion);
         if (cursor >= until) return;
         const isQuiet = task.recent(cursor).length === 0 && !task.hasNews(cursor, looked);
-        // Where commits were lost, what came since may have the versions of what this follower was told.
+        // If commits were lost, later events may have the versions of events that this follower was told.
         if (task.losses !== losses || (isQuiet && task.endedAt !== undefined && cursor >= task.endedAt)) {
           losses = task.losses;
           looked = undefined;

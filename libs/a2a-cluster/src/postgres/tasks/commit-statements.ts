@@ -96,11 +96,13 @@ const LATER_COMMITS = new RowList<LaterCommitRow>({
   head: 'text',
 });
 
-/** What every statement of commits takes besides the commits themselves. */
+/** The parameters of every statement beside the commits themselves. */
 interface CommitParams {
   /** How many commits there are. */
   number: number;
-  /** How long it stands before a lock that others hold, as PostgreSQL writes it. Undefined: as long as the session may. */
+  /**
+   * How long it stands before a lock that others hold, as PostgreSQL writes it. Undefined: as long as the session may.
+   */
   lockTimeout: string | undefined;
   /** Of each event the position of its commit, its place in it, and itself. */
   commitAt: number[];
@@ -132,7 +134,7 @@ const EVENTS = `unnest($commitAt::integer[], $place::integer[], ${lines('$event'
 
 type FirstCommitParams = Record<keyof FirstCommitRow, unknown> & CommitParams & { agent: string; windowMs: number };
 
-/** What a first commit made: its position in the list, and its keys. */
+/** A first commit that was made: its position in the list, and its keys. */
 export interface MadeTask {
   at: number;
   taskNo: number;
@@ -211,7 +213,7 @@ export const firstCommitsStatement = (tables: TaskTables): Statement<FirstCommit
 const taskColumns = `tenant, owner, task_id, agent, context_id, state, state_since, state_version, version,
                      snapshot, snapshot_version, head, head_version`;
 
-/** What a commit changes in its task's row `k`. */
+/** The columns that a commit changes in its task's row `k`. */
 const changeOf = (by: Record<'count' | 'state' | 'stateVersion' | 'snapshot' | 'head', string>): string => `
            version = k.version + ${by.count},
            state = coalesce(${by.state}, k.state),

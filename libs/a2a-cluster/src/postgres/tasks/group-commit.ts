@@ -22,7 +22,9 @@ export interface FirstCommit extends CommitOf<FirstCommitRow> {
 
 export type LaterCommit = CommitOf<LaterCommitRow>;
 
-/** Two are enough to keep the database busy while the next ones gather; more of them gain nothing for a larger group. */
+/**
+ * Two are enough to keep the database busy while the next ones gather; more of them gain nothing for a larger group.
+ */
 const LIMITS = { atOnce: 2, maxItems: 16 };
 
 /** A commit of more characters goes alone: it would hold up the others. */

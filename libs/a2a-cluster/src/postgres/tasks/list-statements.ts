@@ -2,7 +2,7 @@ import { Statement } from '../connection/statement.js';
 import type { TaskRow } from './task-rows.js';
 import type { TaskTables } from './task-statements.js';
 
-/** Which tasks: a caller's, of one agent. What is undefined is not asked for. */
+/** Selects a caller's tasks of one agent. A filter that is undefined selects everything. */
 export interface ListParams {
   tenant: string;
   owner: string;
@@ -13,7 +13,7 @@ export interface ListParams {
   statusAfter: string | undefined;
 }
 
-/** Which of them. */
+/** Selects a page of them. */
 interface PageParams {
   /** The last row of the page before: its status in microseconds since 1970, and its number. */
   cursorUs: string | undefined;

@@ -3,7 +3,7 @@ import type { TaskScope } from '../../tasks/task-scope.js';
 import type { DecisionRow } from './task-rows.js';
 import type { TaskStatements } from './task-statements.js';
 
-/** What is decided about a task under its row lock: the lock first, then statements that see all that came before it. */
+/** Decides about a task under its row lock. The lock comes first; the statements after it see everything before it. */
 export class LockedTasks {
   constructor(
     private readonly sql: TaskStatements,

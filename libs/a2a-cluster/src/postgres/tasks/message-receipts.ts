@@ -10,7 +10,7 @@ import {
 } from './receipt-statements.js';
 import { RepeatedLookups } from './repeated-lookups.js';
 
-/** Which messages were accepted before. A new task's first commit brings its own receipt. */
+/** The messages that were accepted before. A new task's first commit brings its own receipt. */
 export class MessageReceipts {
   private readonly lookups: RepeatedLookups;
   private readonly repeatedOne: ReturnType<typeof repeatedStatement>;

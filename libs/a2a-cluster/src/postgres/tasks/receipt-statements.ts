@@ -20,7 +20,7 @@ export const takeOver = (window: string): string => `
     WHERE r.created_at <= clock_timestamp() - ${window}::double precision * interval '1 millisecond'
     RETURNING r.task_no`;
 
-/** Which message: whose, by its id and by what it says. */
+/** Identifies a message: its owner, its id and its content. */
 export interface ReceiptKey {
   tenant: string;
   owner: string;

@@ -17,7 +17,10 @@ import type { TaskTables } from './task-statements.js';
 /** How often a task is made anew after the receipt of a deleted task, or one that ran out, stood in its way. */
 const MAX_TRIES = 3;
 
-/** The commits of turns: one round trip each, or a share of one, and a transaction that finds out why nothing was stored. */
+/**
+ * The commits of turns: one round trip each, or a share of one, and a transaction that finds out why nothing was
+ * stored.
+ */
 export class TaskCommits {
   private readonly group: GroupCommit;
 
@@ -153,7 +156,7 @@ function laterCommit(taskNo: number, events: readonly TaskEvent[], options: Appe
       state,
       state_version: stateVersion,
       snapshot: options.snapshot,
-      // Who says nothing of it may have changed it.
+      // A caller that gives no head may have changed it all the same.
       head: options.head ?? (events.some(changesHead) ? NO_HEAD : undefined),
     },
   };

@@ -20,7 +20,7 @@ export interface TaskTables {
   effects: string;
 }
 
-/** What a load reads: the snapshot and the tail of the log behind it, in one statement and so at one moment. */
+/** A load reads the snapshot and the tail of the log behind it in one statement, and so at one moment. */
 export const storedTaskColumns = ({ events }: TaskTables, t: string): string => `
   ${t}.task_no AS "taskNo", ${t}.version, ${t}.state_version AS "stateVersion", ${t}.state,
   ${t}.context_id AS "contextId", ${t}.snapshot, ${t}.snapshot_version AS "snapshotVersion",
@@ -45,7 +45,7 @@ const storedUpToColumns = ({ events }: TaskTables, t: string, maxBytes: string):
        THEN octet_length(${t}.snapshot) + (SELECT coalesce(sum(octet_length(e.event)), 0) ${tail}) END AS bytes`;
 };
 
-/** Whose it is, and whether somebody runs it. */
+/** The task's owner, and whether somebody runs it. */
 const foundTaskColumns = ({ leases }: TaskTables, t: string): string => `
   ${t}.tenant, ${t}.owner, ${t}.task_id AS "taskId",
   (SELECT l.admitted_version FROM ${leases} AS l WHERE l.task_no = ${t}.task_no) AS "admittedVersion"`;
@@ -119,7 +119,10 @@ export const decideStatement = (tables: TaskTables): Statement<{ taskNo: string 
     FROM ${tables.tasks} AS t LEFT JOIN l ON true
    WHERE t.task_no = $taskNo`);
 
-/** The lease of a follow-up or of a cancel turn, in the transaction that admits it. Columns as in `firstCommitsStatement`. */
+/**
+ * The lease of a follow-up or of a cancel turn, in the transaction that admits it. Columns as in
+ * `firstCommitsStatement`.
+ */
 export const acquireStatement = ({
   leases,
 }: TaskTables): Statement<LeaseRequest & { taskNo: number; agent: string; version: number }, { generation: string }> =>
@@ -184,7 +187,7 @@ export const readEventsStatement = ({
     ({ version, event, bytes }: EventRow) => ({ version, event: decodeEvent(event), bytes }),
   );
 
-/** Where a task stands. */
+/** The position of a task. */
 interface PositionRow {
   taskNo: string;
   version: number;

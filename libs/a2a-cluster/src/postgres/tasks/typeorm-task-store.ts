@@ -63,7 +63,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
   private readonly receipts: MessageReceipts;
   private readonly locked: LockedTasks;
   private readonly commits: TaskCommits;
-  /** Which version `load` saw, per call and task: the SDK clones tasks, so the task itself cannot carry it. */
+  /** The version that `load` saw, by call and task. The SDK clones tasks, so the task itself cannot carry it. */
   private readonly seen = new WeakMap<ServerCallContext, Map<string, StoredTask>>();
 
   constructor(access: DatabaseAccess, { agentId: agent }: StaticOptions, { ownerResolver }: ResolvedOptions) {
@@ -302,7 +302,7 @@ export class TypeOrmTaskStore extends VersionedTaskStore {
       this.noteSeen(context, { ...made, stateVersion: 1, task });
       return;
     }
-    // What the caller saw is folded anew: it may have changed the task that `load` gave it.
+    // The caller may have changed the task that `load` gave it, so it is folded anew.
     const stored = await this.find(scope);
     if (stored?.version !== seen.version) throw new ConcurrentTaskModificationError(task.id, seen.version);
     const events = expandTaskEvent(stored.task, task);

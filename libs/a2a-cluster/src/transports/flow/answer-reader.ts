@@ -15,14 +15,14 @@ export abstract class AnswerReader implements StreamReader, WaitingReader {
   abstract readonly taken: number;
   abstract readonly destroyed: boolean;
   abstract readonly writableNeedDrain: boolean;
-  /** What was written and not sent, in bytes. */
+  /** The bytes that were written and not sent yet. */
   protected abstract readonly unsentBytes: number;
 
   abstract once(event: 'close' | 'drain', listener: () => void): unknown;
   abstract off(event: 'close' | 'drain', listener: () => void): unknown;
   protected abstract destroy(): void;
 
-  /** What the SDK is about to write. */
+  /** The SDK is about to write this. */
   prepare(share: Share): void {
     if (this.destroyed) share.release();
     else this.prepared.push(share);
@@ -77,7 +77,9 @@ interface Held {
   release(): void;
 }
 
-/** How much of what is shared is written at once: small enough that a client's progress shows, and TLS copies little. */
+/**
+ * How much of what is shared is written at once: small enough that a client's progress shows, and TLS copies little.
+ */
 const PIECE_BYTES = 128 * 1024;
 
 /**

@@ -6,7 +6,7 @@ import { ResolvedOptions } from '../../options/cluster.options.js';
 /** How long streams may take to say goodbye at shutdown, in ms: a reader that does not read never lets them. */
 export const GOODBYE_MS = 500;
 
-/** What clients skip in an event stream, by the format's own rules. */
+/** A comment, which clients of an event stream skip by the rules of its format. */
 const COMMENT = ': keep-alive\n\n';
 
 /** The responses that are being written: a server does not close while one of them is open. */
@@ -49,7 +49,7 @@ export class OpenResponses {
     for (const [response, before] of this.open) {
       if (!response.headersSent || response.writableEnded || !isEventStream(response)) continue;
       const written = response.socket?.bytesWritten ?? 0;
-      // Who does not read what there is needs no more of it. The SDK writes an event at once: none is cut in two.
+      // A client that does not read gets no comment. The SDK writes an event at once: none is cut in two.
       if (written === before && !response.writableNeedDrain) response.write(COMMENT);
       this.open.set(response, response.socket?.bytesWritten ?? 0);
     }

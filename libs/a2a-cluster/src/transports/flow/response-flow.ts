@@ -3,7 +3,7 @@ import { type EventBatch, eventsOf } from '../../tasks/task-event.js';
 import type { Share, SharedForm } from './shared-answer.js';
 import type { Common } from './unsent-bytes.js';
 
-/** Where a call's answer is written to: an HTTP response, or a gRPC call. */
+/** The receiving end of a call's answer: an HTTP response, or a gRPC call. */
 export interface StreamReader {
   /** Nobody reads any more. */
   readonly destroyed: boolean;
@@ -15,10 +15,10 @@ export interface StreamReader {
   readonly form: SharedForm | undefined;
   /** The stand-in of this answer is written next. */
   prepare(share: Share): void;
-  /** What is written next takes this room. It is given back when that has been taken, or the reader is gone. */
+  /** Reserves this room for the next write. It is given back when the reader has taken that, or is gone. */
   hold(held: { release(): void }): void;
   readonly isHolding: boolean;
-  /** What was written has been taken. */
+  /** The reader has taken everything that was written. */
   letGo(): void;
   /** It is not read as fast as it is written: what is unsent counts from here on, and so does what waits behind it. */
   waits(common?: Common): void;

@@ -9,7 +9,7 @@ export interface SharedForm {
 }
 
 /**
- * What is too large to be made and held for each client anew: serialized once, and written by reference to all who get
+ * An answer that is too large to be made for each client anew. It is serialized once, and written by reference to all who get
  * it. To the SDK it is shown as a small task, the stand-in, by whose id the transport finds the place for the true bytes.
  */
 export class SharedAnswer {
@@ -22,7 +22,7 @@ export class SharedAnswer {
     readonly kind: 'task' | 'response',
   ) {}
 
-  /** What the SDK gets in place of the task. */
+  /** The stand-in that the SDK gets in place of the task. */
   get standIn(): Task {
     return { id: this.id, contextId: '', status: undefined, artifacts: [], history: [], metadata: undefined };
   }

@@ -1,7 +1,7 @@
 import { SharedAnswer, type Share } from './shared-answer.js';
 import type { Room, UnsentBytes } from './unsent-bytes.js';
 
-/** What is made for an answer, and what is known of it beside its bytes. */
+/** A shared answer, and what is known of it beside its bytes. */
 export interface Made<T> {
   bytes: Buffer;
   about: T;
@@ -17,7 +17,7 @@ export class SharedMaking<T> {
   private readonly stop = new AbortController();
   private readonly made: Promise<{ answer: SharedAnswer; about: T }>;
   private room: Room | undefined;
-  /** Who waits for it to be made, and who writes it. */
+  /** The clients that wait for it to be made, and those that write it. */
   private users = 0;
 
   constructor(

@@ -19,7 +19,7 @@ export interface Room {
   resize(bytes: number): void;
 }
 
-/** What several waiting readers hold together, such as a batch of events that was read once for them. */
+/** Something that several waiting readers hold together, such as a batch of events that was read once for them. */
 export interface Common {
   key: object;
   bytes: number;
@@ -38,16 +38,19 @@ interface Asked {
   give: (room: Room) => void;
 }
 
-/** Where others wait for room, or there is more than may be, a client is cut off after this time without progress, in ms. */
+/** If others wait for room, or too much is held, a client is cut off after this time without progress, in ms. */
 const HURRIED_STALL_MS = 5_000;
 
-/** How long what is large waits for room, in ms: longer than it takes to cut off those who stall, and shorter than clients wait. */
+/**
+ * How long what is large waits for room, in ms: longer than it takes to cut off those who stall, and shorter than
+ * clients wait.
+ */
 const ROOM_TIMEOUT_MS = 15_000;
 
 const MAX_LOOK_MS = 1_000;
 
 /**
- * What this process holds for clients that have not taken it yet, and the bound of it. Room for large things is asked for
+ * Counts and bounds what this process holds for clients that have not taken it yet. Room for large things is asked for
  * before they are read. What is small is counted where its client falls behind, and only then: it costs nothing while
  * clients keep up. Clients that stall are cut off, longest first.
  */

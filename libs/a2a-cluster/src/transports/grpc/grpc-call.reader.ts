@@ -92,7 +92,7 @@ export class GrpcCallReader extends AnswerReader {
     const { stream } = this;
     if (!stream || stream.destroyed) return;
     stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    // What it still holds goes with it. Not at once, or the client might never hear of it.
+    // Its reservations are released with it, but not at once: the client might never hear of it.
     setImmediate(() => stream.destroy());
   }
 
@@ -101,7 +101,9 @@ export class GrpcCallReader extends AnswerReader {
     super.isGone();
   }
 
-  /** @grpc/grpc-js copies each message into a frame: one with a stand-in is small, and what is shared is written for it. */
+  /**
+   * @grpc/grpc-js copies each message into a frame: one with a stand-in is small, and what is shared is written for it.
+   */
   private writeShares(stream: CallStream): void {
     const write = stream.write.bind(stream);
     stream.write = (frame, sent) => {

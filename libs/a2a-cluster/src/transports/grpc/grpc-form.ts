@@ -1,7 +1,7 @@
 import type { ServiceDefinition } from '@grpc/grpc-js';
 import type { SharedForm } from '../flow/shared-answer.js';
 
-/** What is shared over gRPC, as the service of version 1.0 writes it. */
+/** Serializes shared answers as the gRPC service of version 1.0 writes them. */
 export function grpcForm({ getTask, subscribeToTask }: ServiceDefinition): SharedForm | undefined {
   if (!getTask || !subscribeToTask) return undefined;
   return {

@@ -12,7 +12,7 @@ export interface LoadedGrpcModules {
   readonly legacy: typeof LegacyGrpcService | undefined;
 }
 
-/** What is loaded of the optional packages of gRPC: nothing where gRPC is off. */
+/** The optional packages of gRPC; nothing is loaded if gRPC is off. */
 export class GrpcModules {
   constructor(readonly loaded: LoadedGrpcModules | undefined) {}
 }

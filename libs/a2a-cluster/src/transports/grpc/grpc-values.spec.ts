@@ -10,10 +10,19 @@ const text = (value: string) => ({
 });
 
 const request = (message: object, metadata?: object): object => ({
-  ...{ tenant: '', configuration: undefined, metadata },
+  tenant: '',
+  configuration: undefined,
+  metadata,
   message: {
-    ...{ messageId: 'm', taskId: '', contextId: '', role: 1, parts: [], metadata: undefined },
-    ...{ extensions: [], referenceTaskIds: [], ...message },
+    messageId: 'm',
+    taskId: '',
+    contextId: '',
+    role: 1,
+    parts: [],
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
+    ...message,
   },
 });
 
@@ -59,9 +68,15 @@ describe('A message to the agent over gRPC', () => {
     const legacy = boundedRequests(LegacyA2AService, 100);
     const { sendMessage } = LegacyA2AService;
     const legacyRequest = (count: number) => ({
-      ...{ configuration: undefined, metadata: undefined },
+      configuration: undefined,
+      metadata: undefined,
       request: {
-        ...{ messageId: 'm', taskId: '', contextId: '', role: 1, metadata: undefined, extensions: [] },
+        messageId: 'm',
+        taskId: '',
+        contextId: '',
+        role: 1,
+        metadata: undefined,
+        extensions: [],
         content: Array.from({ length: count }, () => ({ part: { $case: 'text', value: 'a' }, metadata: undefined })),
       },
     });

@@ -1,6 +1,6 @@
 import type { MethodDefinition, ServiceDefinition } from '@grpc/grpc-js';
 
-/** Which fields of a message are messages themselves, each by its number. */
+/** The fields of a message that are messages themselves, by number. */
 class Fields {
   private readonly inner = new Map<number, Fields>();
 
@@ -24,7 +24,7 @@ const LEGACY_PART = new Fields().with(3, new Fields().with(1, STRUCT)).with(4, S
 
 const messageOf = (part: Fields): Fields => new Fields().with(5, part).with(6, STRUCT);
 
-/** What is there as often as a client likes in a message to an agent, in version 1.0 and in 0.3. */
+/** The repeated fields of a message to an agent, in version 1.0 and in 0.3. */
 const MODERN_REQUEST = new Fields().with(2, messageOf(MODERN_PART)).with(4, STRUCT);
 const LEGACY_REQUEST = new Fields().with(1, messageOf(LEGACY_PART)).with(3, STRUCT);
 

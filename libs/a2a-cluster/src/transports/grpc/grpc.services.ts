@@ -10,7 +10,9 @@ import { boundedRequests } from './grpc-values.js';
 import { legacyContext, legacyHandler, modernContext } from './grpc-versions.js';
 import { GrpcServer } from './grpc.server.js';
 
-/** What the gRPC server serves. Apart from the server, since the agent's card asks for its port and is served by it. */
+/**
+ * The services of the gRPC server. They are apart from it because they serve the agent's card, which names its port.
+ */
 @Injectable()
 export class GrpcServices {
   constructor(

@@ -9,7 +9,7 @@ import { ResolvedOptions } from '../../options/cluster.options.js';
 import { StaticOptions } from '../../options/static.options.js';
 import { A2A_REQUEST_HANDLER } from '../../protocol/request-handler.token.js';
 
-/** Where the agent's card is: at the root, outside of the global prefix and of guards, behind the app's own middleware. */
+/** Serves the agent's card at the root: outside of the global prefix and of guards, behind the app's own middleware. */
 @Injectable()
 export class AgentCardRoute {
   constructor(

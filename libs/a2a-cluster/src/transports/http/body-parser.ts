@@ -8,9 +8,7 @@ import { isHarmless, MAX_DEPTH } from '../parsed-json.js';
 import { type AnswerForm, answerRestError } from './rest-errors.js';
 import type { TransportPaths } from '../../options/transport.options.js';
 import { transportAt, type TransportName } from './transport-paths.js';
-
-/** JSON that is no request all the same. */
-class UnfitBodyError extends Error {}
+import { UnfitBodyError } from '../../errors/unfit-body.error.js';
 
 /** Why a request's body could not be parsed; the controllers answer it, behind the app's guards and CORS. */
 const errors = new WeakMap<Request, unknown>();
@@ -39,7 +37,7 @@ export function a2aBodyParser(
     const transport = transportAt(paths, prefix(), req.url);
     if (!transport) return next();
     parse(req, res, (error?: unknown) => {
-      // Where 0.3 has no body, some of its clients send null.
+      // Some clients of 0.3 send null where it has no body.
       if (req.body === null && legacyRest && speaksLegacy(req)) req.body = {};
       error ??= unfit(transport, req.body);
       if (!error) return next();

@@ -134,12 +134,12 @@ export class HttpResponseReader extends AnswerReader {
   }
 }
 
-/** What JSON makes of a stand-in: the place for the true bytes. */
+/** A stand-in as JSON writes it: the place for the true bytes. */
 const placeOf = ({ kind, standIn }: SharedAnswer): string => {
   const task = JSON.stringify(Task.toJSON(standIn));
   return kind === 'task' ? task : `{"task":${task}}`;
 };
 
-/** What a socket has been given and the system has not taken yet; Node counts it as written. */
+/** The bytes that a socket has got and the system has not taken yet. Node counts them as written. */
 const queuedBy = (socket: Socket | null): number =>
   (socket as unknown as { _handle?: { writeQueueSize?: number } } | null)?._handle?.writeQueueSize ?? 0;

@@ -16,7 +16,7 @@ export function answerInNamedMediaType(req: Request, res: Response): void {
   };
 }
 
-/** What Accept prefers, or where it leaves the choice the type of the request's own body. */
+/** The type that Accept prefers; the type of the request's own body if Accept leaves the choice. */
 function namedMediaType(req: Request): string {
   const [first, second] = req.is(A2A_CONTENT_TYPE) ? [A2A_CONTENT_TYPE, PLAIN_JSON] : [PLAIN_JSON, A2A_CONTENT_TYPE];
   return req.accepts([first, second]) || first;

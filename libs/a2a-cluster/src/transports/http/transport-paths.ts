@@ -3,7 +3,9 @@ import type { TransportPaths } from '../../options/transport.options.js';
 /** The transports that take requests over HTTP. */
 export type TransportName = 'jsonRpc' | 'rest';
 
-/** The part of a URL below a mounted path, as Express gives it to a mounted handler. Undefined where it is elsewhere. */
+/**
+ * The part of a URL below a mounted path, as Express gives it to a mounted handler. Undefined where it is elsewhere.
+ */
 export function below(url: string, prefix: string, path: string): string | undefined {
   for (const base of [prefix + path, path]) {
     const rest = url.slice(base.length);

@@ -19,7 +19,7 @@ const note = (): void => {
   if (exchange) exchange.decoded = true;
 };
 
-/** What a request is told some value of which no codec can read. */
+/** The answer to a request with a value that no codec can read. */
 export const MALFORMED = new RequestMalformedError('The request cannot be read: some value in it is not of its type.');
 
 /**

@@ -1,7 +1,7 @@
 import { UnauthenticatedUser, type User } from '@a2a-js/sdk/server';
 import { UserBuilder } from '@a2a-js/sdk/server/express';
 
-/** Where the name of the user is looked for, in this order. */
+/** The fields that may hold the name of the user, in this order. */
 const NAME_FIELDS = ['userName', 'username', 'sub', 'id', 'email'] as const;
 
 /**

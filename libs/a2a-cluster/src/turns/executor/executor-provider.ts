@@ -15,7 +15,7 @@ import { ClusterOptionsError } from '../../errors/cluster-options.error.js';
 import { ResolvedOptions } from '../../options/cluster.options.js';
 import { StaticOptions } from '../../options/static.options.js';
 
-/** What Nest has around one method of the executor. */
+/** The enhancers of one method of the executor. */
 export interface EnhancerSet {
   guards: ReturnType<GuardsContextCreator['create']>;
   interceptors: NestInterceptor[];
@@ -83,7 +83,7 @@ export class ExecutorProvider {
   verify(): void {
     const { metatype, instance } = this.wrapper as { metatype: { prototype?: object } | null; instance?: object };
     const isStatic = this.wrapper.isDependencyTreeStatic() && !this.wrapper.isTransient;
-    // What a request-scoped factory makes is seen only when it makes it.
+    // The result of a request-scoped factory is seen only when it is made.
     if (!isStatic && this.wrapper.isNotMetatype) return;
     const subject = (isStatic ? instance : metatype?.prototype) as Partial<AgentExecutor> | undefined;
     for (const method of METHODS) {

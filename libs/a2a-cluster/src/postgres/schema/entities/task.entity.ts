@@ -14,7 +14,7 @@ import { INTERRUPTED_LIST, SETTLED_LIST, TERMINAL_LIST } from '../state-lists.js
 @Index(['agent', 'stateSince'], { where: `state IN ${TERMINAL_LIST}` })
 @Index(['agent', 'stateSince'], { where: `state NOT IN ${SETTLED_LIST}` })
 export class TaskEntity {
-  /** What the other tables key on. */
+  /** The key of the other tables. */
   @PrimaryColumn({ name: 'task_no', type: 'bigint', generated: 'identity', generatedIdentity: 'ALWAYS' })
   taskNo!: string;
 

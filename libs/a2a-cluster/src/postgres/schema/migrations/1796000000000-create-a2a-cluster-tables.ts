@@ -24,8 +24,8 @@ export class CreateA2AClusterTables1796000000000 implements MigrationInterface {
 async function createTables(queryRunner: QueryRunner): Promise<void> {
   const named = tableNaming(queryRunner.connection);
   for (const table of TABLES) await queryRunner.createTable(new Table({ ...table, name: named(table.name ?? '') }));
-  // Renewals change no indexed column: with room on the page they are heap-only updates.
-  await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, named('a2a_task_leases'))} SET (fillfactor = 50)`);
+  // The row of a replica is updated many times a minute: with room beside it on its page these are heap-only updates.
+  await queryRunner.query(`ALTER TABLE ${quoted(queryRunner, named('a2a_replicas'))} SET (fillfactor = 10)`);
 }
 
 async function dropTables(queryRunner: QueryRunner): Promise<void> {
@@ -49,17 +49,33 @@ const TABLES: NonNullable<Columns>[] = [
       { name: 'version', type: 'integer' },
       { name: 'snapshot', type: 'text' },
       { name: 'snapshot_version', type: 'integer' },
+      { name: 'head', type: 'text', isNullable: true },
+      { name: 'head_version', type: 'integer', isNullable: true },
       { name: 'created_at', ...now },
       { name: 'updated_at', ...now },
     ],
-    uniques: [{ columnNames: ['tenant', 'owner', 'task_id'] }],
+    // By its id first a task is found at the same cost however many its owner has, and whatever statistics there are.
+    uniques: [{ columnNames: ['task_id', 'tenant', 'owner'] }],
     indices: [
       { columnNames: ['tenant', 'owner', 'agent', 'state_since', 'task_no'] },
       { columnNames: ['tenant', 'owner', 'agent', 'context_id', 'state_since', 'task_no'] },
       { columnNames: ['tenant', 'owner', 'agent', 'state', 'state_since', 'task_no'] },
+      // Tasks that wait for their clients, for `interruptedTaskTimeoutMs`.
       {
         columnNames: ['agent', 'state_since'],
         where: "state IN ('TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')",
+      },
+      // Tasks that have ended, for retention.
+      {
+        columnNames: ['agent', 'state_since'],
+        where: `state IN ('TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED')`,
+      },
+      // Tasks that run: a replica that starts looks for those without a lease.
+      {
+        columnNames: ['agent', 'state_since'],
+        where:
+          "state NOT IN ('TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED', " +
+          "'TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED')",
       },
     ],
   },
@@ -88,11 +104,24 @@ const TABLES: NonNullable<Columns>[] = [
       { name: 'expires_at', ...timestamp },
       { name: 'acquired_at', ...now },
       { name: 'renewed_at', ...now },
+      { name: 'follows_holder', type: 'boolean', default: 'false' },
+      { name: 'begun', type: 'boolean', default: 'true' },
+      { name: 'claims', type: 'integer', default: '0' },
       { name: 'cancel_requested_at', ...timestamp, isNullable: true },
       { name: 'request', type: 'text', isNullable: true },
       { name: 'context', type: 'text' },
     ],
     uniques: [{ columnNames: ['task_no'] }],
+  },
+  {
+    name: 'a2a_replicas',
+    columns: [
+      { name: 'holder', type: 'text', isPrimary: true },
+      { name: 'started_at', ...now },
+      { name: 'renewed_at', ...now },
+      { name: 'expires_at', ...timestamp },
+      { name: 'lapses', type: 'integer', default: '0' },
+    ],
   },
   {
     name: 'a2a_task_effects',
@@ -108,6 +137,7 @@ const TABLES: NonNullable<Columns>[] = [
       { name: 'dispatched_at', ...now },
       { name: 'settled_at', ...timestamp, isNullable: true },
     ],
+    indices: [{ columnNames: ['dispatched_at'] }],
   },
   {
     name: 'a2a_message_receipts',
@@ -134,6 +164,8 @@ const TABLES: NonNullable<Columns>[] = [
       { name: 'attempts', type: 'integer', default: '0' },
       { name: 'failed', type: 'text', isNullable: true },
     ],
+    // Dispatchers look for receivers that are due, and not for those that were given up.
+    indices: [{ columnNames: ['claimed_until'], where: 'failed IS NULL' }],
   },
 ];
 

@@ -19,13 +19,12 @@ const MAX_PAUSE_MS = 4_000;
 const LOOK_MS = 500;
 
 /**
- * Runs the body of a migration's `up` or `down` so that it never stops the traffic. A statement that waits for its lock
- * has everybody wait who comes after it, so each try waits for `lockTimeoutMs` only; then all that it has locked is let
- * go, and it is tried again after a pause. It is all or nothing: a savepoint in TypeORM's transaction, a transaction of
- * its own where there is none.
+ * Runs the body of a migration's `up` or `down` so that it never stops the traffic. While a statement waits for a lock,
+ * everybody behind it waits too. So each try waits for `lockTimeoutMs` only, lets go of all its locks, and is repeated
+ * after a pause. The step is all or nothing: a savepoint in TypeORM's transaction, or a transaction of its own.
  *
- * @throws {MigrationBlockedError} naming who holds the lock, after `giveUpAfterMs`; at once where others wait for what
- * earlier migrations of the same transaction have locked
+ * @throws {MigrationBlockedError} with the sessions that hold the lock, after `giveUpAfterMs`; at once if others wait for
+ * tables that earlier migrations of the same transaction have locked
  */
 export async function boundedStep(
   runner: QueryRunner,
@@ -68,7 +67,7 @@ async function tryStep(
     const before = await boundLocks(runner, lockTimeoutMs);
     await watch.begin();
     await step(runner);
-    // What else runs in this transaction keeps its own bound.
+    // The other statements of this transaction keep their own bound.
     await runner.query(`SET LOCAL lock_timeout = ${before}`);
     await runner.commitTransaction();
     return undefined;
@@ -115,7 +114,9 @@ async function othersWait(runner: QueryRunner, within: boolean, pauseMs: number)
   }
 }
 
-/** Looks from another session who blocks this one, while it waits: it cannot ask itself, and afterwards it is too late. */
+/**
+ * Looks from another session who blocks this one, while it waits: it cannot ask itself, and afterwards it is too late.
+ */
 class BlockerWatch {
   seen: BlockingSession[] = [];
   private timer: NodeJS.Timeout | undefined;

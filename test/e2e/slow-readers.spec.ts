@@ -1,13 +1,13 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { onCleanUp } from '../helpers/clean-up.js';
 import { send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { Recording, summaryOf } from '../helpers/recording.js';
 import { expectEnded, expectFollowed, readLog, type TaskLog } from '../helpers/task-log.js';
 import { REPORTS_USAGE, type Usage, usageOf } from '../helpers/usage-report.js';
 import { eventually } from '../../tools/harness/wait.js';
+import { SUBSCRIPTIONS, unreadHttp } from '../helpers/unread-http.js';
 
 const MIB = 1024 * 1024;
 
@@ -33,16 +33,6 @@ const UNASKED_BYTES = 256 * 1024;
 /** Pause between two reads, of 64 KiB at most, of a subscriber that reads slowly. */
 const SLOW_READ_MS = 200;
 
-const SUBSCRIPTIONS = {
-  jsonRpc: (taskId: string) => ({
-    path: '/a2a/jsonrpc',
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id: taskId } }),
-  }),
-  rest: (taskId: string) => ({ path: `/a2a/rest/tasks/${taskId}:subscribe`, body: '' }),
-};
-
-type Transport = keyof typeof SUBSCRIPTIONS;
-
 /** Subscribers that do not keep up, at the replica of the turn and at another, over both transports. */
 describe('Slow readers', () => {
   let cluster: TestCluster;
@@ -65,9 +55,9 @@ describe('Slow readers', () => {
       const without = await usages();
 
       const { id } = await send(b.client, 'ask go on?');
-      const open = (...transports: Transport[]): Promise<Socket[]> =>
+      const open = (...transports: (keyof typeof SUBSCRIPTIONS)[]): Promise<Socket[]> =>
         Promise.all([a, b].flatMap(({ url }) => transports.map((transport) => openStream(url, id, transport))));
-      const [unread, slow] = await Promise.all([open('jsonRpc', 'jsonRpc', 'rest', 'rest'), open('jsonRpc')]);
+      const [unread, slow] = await Promise.all([open('JSONRPC', 'JSONRPC', 'HTTP+JSON', 'HTTP+JSON'), open('JSONRPC')]);
       slow.forEach((socket) => void readSlowly(socket));
       const generation = await followedTurn(id, STREAM);
       expect(await lastGeneration()).toBe(generation);
@@ -131,22 +121,8 @@ describe('Slow readers', () => {
 });
 
 /** Subscribes over a socket of which nothing is read but the head of the answer: TCP holds back what follows. */
-async function openStream(url: string, taskId: string, transport: Transport): Promise<Socket> {
-  const { hostname, port } = new URL(url);
-  const { path, body } = SUBSCRIPTIONS[transport](taskId);
-  const socket = connect(Number(port), hostname);
-  socket.once(
-    'close',
-    onCleanUp(() => void socket.destroy()),
-  );
-  const head = [
-    `POST ${path} HTTP/1.1`,
-    `Host: ${hostname}:${port}`,
-    'A2A-Version: 1.0',
-    'Content-Type: application/json',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-  ];
-  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+async function openStream(url: string, taskId: string, transport: keyof typeof SUBSCRIPTIONS): Promise<Socket> {
+  const socket = unreadHttp(url, SUBSCRIPTIONS[transport](taskId));
   await once(socket, 'readable');
   expect(String(socket.read())).toMatch(/^HTTP\/1\.1 200 [^]*text\/event-stream/);
   return socket;

@@ -1,12 +1,11 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
-import { onCleanUp } from '../helpers/clean-up.js';
 import { getTask, send } from '../../tools/harness/client.js';
 import { LOAD_MS, SLOW_MS, TestCluster } from '../helpers/cluster.js';
 import { stateName } from '../helpers/recording.js';
 import { UnreadGrpcCalls } from '../helpers/unread-grpc.js';
 import { REPORTS_USAGE, usageOf } from '../helpers/usage-report.js';
 import { eventually, within } from '../../tools/harness/wait.js';
+import { SUBSCRIPTIONS, unreadHttp } from '../helpers/unread-http.js';
 
 const MIB = 1024 * 1024;
 
@@ -34,7 +33,10 @@ describe('Many readers that do not read', () => {
   beforeAll(async () => {
     cluster = await TestCluster.start(
       {
-        ...{ A2A_HEARTBEAT_MS: 20_000, A2A_TTL_MS: 60_000, A2A_GRPC_PORT: 0, A2A_STALL_MS: STALL_MS },
+        A2A_HEARTBEAT_MS: 20_000,
+        A2A_TTL_MS: 60_000,
+        A2A_GRPC_PORT: 0,
+        A2A_STALL_MS: STALL_MS,
         NODE_OPTIONS: `--max-old-space-size=${HEAP_MB} ${REPORTS_USAGE.NODE_OPTIONS}`,
       },
       ['A'],
@@ -54,7 +56,8 @@ describe('Many readers that do not read', () => {
 
       const unread = new UnreadGrpcCalls(await grpcTargetOf(url));
       const calls = Array.from({ length: GRPC_READERS }, () => unread.call('subscribeToTask', { tenant: '', id }));
-      const sockets = await Promise.all(Array.from({ length: HTTP_READERS }, () => subscribed(url, id)));
+      const sockets = Array.from({ length: HTTP_READERS }, () => unreadHttp(url, SUBSCRIPTIONS['HTTP+JSON'](id)));
+      await Promise.all(sockets.map((socket) => once(socket, 'readable')));
       await Promise.all(calls.map(({ begun }) => begun));
 
       const beside = await usageOf(process);
@@ -89,19 +92,4 @@ async function grpcTargetOf(url: string): Promise<string> {
     await fetch(`${url}/.well-known/agent-card.json`, { headers: { 'A2A-Version': '1.0' } })
   ).json()) as { supportedInterfaces: { url: string; protocolBinding: string }[] };
   return card.supportedInterfaces.find(({ protocolBinding }) => protocolBinding === 'GRPC')!.url;
-}
-
-/** A subscription over a socket of which nothing is read but the head of the answer. */
-async function subscribed(url: string, taskId: string): Promise<Socket> {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  socket.once(
-    'close',
-    onCleanUp(() => void socket.destroy()),
-  );
-  socket.write(
-    `POST /a2a/rest/tasks/${taskId}:subscribe HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Length: 0\r\n\r\n`,
-  );
-  await once(socket, 'readable');
-  return socket;
 }
