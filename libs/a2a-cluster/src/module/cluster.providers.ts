@@ -64,6 +64,7 @@ import { TurnFactory } from '../turns/turn-factory.js';
 import { TurnRunner } from '../turns/turn-runner.js';
 import { A2AClusterLifecycle } from './lifecycle.js';
 import { ReplicaLoops } from './replica-loops.js';
+import { SeparateAgents } from './separate-agents.js';
 import { STORE_PROVIDERS } from './store.providers.js';
 
 /** Injects the options as they were given. */
@@ -164,6 +165,7 @@ export function clusterModule(definition: DynamicModule, extras: A2AClusterStati
       ...PUSH,
       ...PROTOCOL,
       ...TRANSPORTS,
+      SeparateAgents,
       ReplicaLoops,
       A2AClusterLifecycle,
       ...(extras.extraProviders ?? []),

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
-import { A2AError, TaskNotFoundError } from '@a2a-js/sdk/errors';
+import { TaskNotFoundError } from '@a2a-js/sdk/errors';
+import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { TaskEventStream } from '../streams/task-event-stream.js';
 import { LARGE_BYTES } from '../tasks/json-size.js';
 import { stateSetBy, toStreamResponses, type VersionedTaskEvent } from '../tasks/task-event.js';
@@ -175,7 +176,7 @@ export class TurnAnswers {
   private async settled(taskNo: number): Promise<Task | LargeTask> {
     const settled = await this.settledTasks.wait(taskNo, readerGone());
     if (settled) return this.read(taskNo);
-    throw new A2AError('The replica is shutting down; ask another one for the task.');
+    throw new ReplicaDrainingError();
   }
 
   /** The version at which a task waits for its client; undefined where its stream brings the end itself. */

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { type Message, SendMessageRequest, TaskState } from '@a2a-js/sdk';
-import { Logger } from '@nestjs/common';
 import { Deferred } from '../async/deferred.js';
 import { within } from '../async/late-timer.js';
 import type { EffectTurn } from '../effects/effect-store.js';
@@ -27,6 +26,7 @@ import type { TurnProgress } from './turn-outcome.js';
 import { TurnResult } from './turn-result.js';
 import type { CancelableExecutor, TurnServices } from './turn-services.js';
 import type { Admitted, TurnSubject } from './turn-subject.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /**
  * `admitting`: nothing may be published yet. `running`: its executor publishes. `ending`: its executor has come back, was
@@ -47,7 +47,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   /** The turn as `cancelTask` sees it while it runs. */
   readonly cleanUp: CancelingTurn;
 
-  private readonly logger = new Logger('A2AClusterTurn');
+  private readonly logger = new LibraryLogger('A2AClusterTurn');
   private readonly calls: TurnCalls;
   private readonly result = new TurnResult();
   private readonly aborting = new AbortController();

@@ -23,6 +23,8 @@ export interface StreamReader {
   /** It is not read as fast as it is written: what is unsent counts from here on, and so does what waits behind it. */
   waits(common?: Common): void;
   waitsNoMore(): void;
+  /** The answer is an error after which the client should ask another replica. */
+  askAnother(): void;
 }
 
 /** The reader of the call that is being answered; none where a call comes from inside the app. */
