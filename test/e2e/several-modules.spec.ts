@@ -6,7 +6,7 @@ import type { ExecutionEventBus } from '@a2a-js/sdk/server';
 import { cancel, clientFor, errorName, getTask, send } from '../../tools/harness/client.js';
 import { Recording, stateName } from '../helpers/recording.js';
 import { Deferred } from '../../tools/harness/wait.js';
-import { type AgentApp, AgentAppFixture, agentOf } from './agent-app.fixture.js';
+import { type AgentApp, AgentAppFixture, agentOf, type ClusterOptions } from './agent-app.fixture.js';
 import { completed, inputRequired, textOf, working } from './agent-events.js';
 
 const fixture = new AgentAppFixture();
@@ -65,6 +65,28 @@ describe('Two A2AClusterModules in one app', () => {
         .getTimeouts()
         .filter((name) => name.includes('a2a')),
     ).toHaveLength(2);
+  });
+
+  test.each<[string, ClusterOptions, string]>([
+    ['the same agentId and DataSource', paths('two'), 'agentId is "same": another A2AClusterModule of this app'],
+    [
+      'an equal path',
+      { ...paths('one'), agentId: 'two' },
+      'transports.jsonRpc is "/one/jsonrpc": another A2AClusterModule',
+    ],
+    [
+      'the same card',
+      { transports: { jsonRpc: '/two', rest: false, agentCard: paths('one').transports.agentCard }, agentId: 'two' },
+      'transports.agentCard is "/one/.well-known/agent-card.json"',
+    ],
+  ])('A2 with %s are refused at boot', async (_what, second, says) => {
+    const error = await fixture.bootError({
+      modules: (given) => [
+        A2AClusterModule.forRoot({ ...given, agentId: 'same', ...paths('one') }),
+        A2AClusterModule.forRoot({ ...given, agentId: 'same', ...second }),
+      ],
+    });
+    expect(error.message).toContain(says);
   });
 
   test('each has its own instance of the same executor class, with what its own imports export', async () => {

@@ -49,6 +49,8 @@ export interface ReplicaOptions {
   batchSize?: number;
   /** LISTEN and NOTIFY. Default: off, wake-ups are the test's. */
   notify?: boolean;
+  /** Default: a silent turn stays silent. */
+  firstEventMs?: number;
   /** Whether turns hold leases. Default true. */
   leased?: boolean;
   /** Bound of a transaction's row locks in ms. Default: that of any call. */
@@ -94,6 +96,7 @@ export async function createCluster(dataSource: DataSource, options: ReplicaOpti
     agentId: agent,
     leases: leased && times,
     ...(leased && { sweeper: { batchSize, backoffMs: 0 } }),
+    turns: { firstEventMs: options.firstEventMs ?? Infinity },
     streams: { pollIntervalMs: 20, notify, retentionMs: Infinity },
   });
   const app = await Test.createTestingModule({ imports: [cluster] })

@@ -44,6 +44,19 @@ describe('Recovery of abandoned turns', () => {
     expect(await logOf(cluster.db, taskNo)).toEqual(['task WORKING', 'status FAILED']);
   });
 
+  it('B6 an agent that has said nothing yet, the process dies: the message is not lost, FAILED', async () => {
+    const dying = await cluster.replica({ firstEventMs: 1 });
+    const scope = newScope();
+    const turn = await dying.startTurn(scope, message('hello'));
+    expect(await turn.opened).toMatchObject({ kind: 'task' });
+    const { taskNo } = turn.loop!.key!;
+    expect(await logOf(cluster.db, taskNo)).toEqual(['task SUBMITTED']);
+    expect(await sweepExpired()).toMatchObject({ claimed: 1, failed: 1 });
+    expect(await logOf(cluster.db, taskNo)).toEqual(['task SUBMITTED', 'status FAILED']);
+    const { task } = (await dying.tasks.find(scope))!;
+    expect(task.history.map(textOf)).toContain('hello');
+  });
+
   it('O24 the status says what is known: last holder, last heartbeat, attempts', async () => {
     const [dead, b] = [await cluster.replica(), await cluster.replica()];
     const { scope, taskNo } = await dead.working();

@@ -9,8 +9,11 @@ const MAX_BACKOFF_MS = 1_000;
 export class Backoff {
   private nextMs = FIRST_BACKOFF_MS;
 
+  /** `maxMs`: the longest pause. */
+  constructor(private readonly maxMs = MAX_BACKOFF_MS) {}
+
   async pause(): Promise<void> {
     await pause(this.nextMs * (0.5 + Math.random() / 2));
-    this.nextMs = Math.min(this.nextMs * 2, MAX_BACKOFF_MS);
+    this.nextMs = Math.min(this.nextMs * 2, this.maxMs);
   }
 }

@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { isLate, socketsRead, within } from '../async/late-timer.js';
 import { pause } from '../async/pause.js';
 import { messageOf } from '../errors/described.js';
@@ -8,6 +8,7 @@ import { type LeaseTimes, TIMES_WITHOUT_LEASES } from '../options/lease.options.
 import { TTL_MARGIN, RenewalPace } from './renewal-pace.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 import { newReplicaId } from './replica-id.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** Hears about its lease. */
 export interface LeaseHolder {
@@ -76,7 +77,7 @@ export class Heartbeat {
   /** This replica, unique per boot. */
   readonly holderId = newReplicaId();
 
-  private readonly logger = new Logger('A2AClusterHeartbeat');
+  private readonly logger = new LibraryLogger('A2AClusterHeartbeat');
   private readonly pace: RenewalPace;
   private readonly held = new Map<number, Entry>();
   private readonly tries = new Set<Try>();

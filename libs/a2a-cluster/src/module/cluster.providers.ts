@@ -19,6 +19,7 @@ import { IncomingMessages } from '../protocol/incoming-messages.js';
 import { LargeAnswers } from '../protocol/large-answers.js';
 import { PushReceivers } from '../protocol/push-receivers.js';
 import { A2A_REQUEST_HANDLER } from '../protocol/request-handler.token.js';
+import { SettledTasks } from '../protocol/settled-tasks.js';
 import { TaskCancellation } from '../protocol/task-cancellation.js';
 import { TurnAnswers } from '../protocol/turn-answers.js';
 import { PushClient } from '../push/push-client.js';
@@ -63,6 +64,7 @@ import { TurnFactory } from '../turns/turn-factory.js';
 import { TurnRunner } from '../turns/turn-runner.js';
 import { A2AClusterLifecycle } from './lifecycle.js';
 import { ReplicaLoops } from './replica-loops.js';
+import { SeparateAgents } from './separate-agents.js';
 import { STORE_PROVIDERS } from './store.providers.js';
 
 /** Injects the options as they were given. */
@@ -111,6 +113,7 @@ const PROTOCOL: Provider[] = [
   CallersTasks,
   IncomingMessages,
   TurnAnswers,
+  SettledTasks,
   TaskCancellation,
   PushReceivers,
   LargeAnswers,
@@ -162,6 +165,7 @@ export function clusterModule(definition: DynamicModule, extras: A2AClusterStati
       ...PUSH,
       ...PROTOCOL,
       ...TRANSPORTS,
+      SeparateAgents,
       ReplicaLoops,
       A2AClusterLifecycle,
       ...(extras.extraProviders ?? []),

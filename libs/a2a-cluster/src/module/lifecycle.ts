@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { BeforeApplicationShutdown, OnApplicationBootstrap, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import { within } from '../async/late-timer.js';
 import { messageOf } from '../errors/described.js';
@@ -11,6 +11,8 @@ import { ExecutorProvider } from '../turns/executor/executor-provider.js';
 import { TurnDrain } from '../turns/turn-drain.js';
 import { ReplicaLoops } from './replica-loops.js';
 import { requireSchema } from './schema-check.js';
+import { SeparateAgents } from './separate-agents.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** How long the loops may take to finish what they are at when the app stops, in ms. */
 const LOOPS_MS = 1_000;
@@ -26,9 +28,10 @@ const STREAMS_MS = 250;
 export class A2AClusterLifecycle
   implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
 {
-  private readonly logger = new Logger('A2AClusterLifecycle');
+  private readonly logger = new LibraryLogger('A2AClusterLifecycle');
 
   constructor(
+    private readonly agents: SeparateAgents,
     private readonly database: DatabaseAccess,
     private readonly executor: ExecutorProvider,
     private readonly transports: ReplicaTransports,
@@ -39,6 +42,7 @@ export class A2AClusterLifecycle
   ) {}
 
   async onModuleInit(): Promise<void> {
+    this.agents.verify();
     this.executor.verify();
     const { used } = this.database;
     if (used) await requireSchema(used.dataSource);

@@ -1,8 +1,8 @@
-import { Logger } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { A2A_CLUSTER_ENTITIES } from '../postgres/schema/entities.js';
 import { schemaDifferences } from '../postgres/schema/schema-differences.js';
 import { ClusterOptionsError } from '../errors/cluster-options.error.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 const RUN_MIGRATIONS =
   "add ...A2A_CLUSTER_MIGRATIONS to the DataSource's migrations and run them (migrationsRun: true, or the TypeORM CLI)";
@@ -32,7 +32,7 @@ export async function requireSchema(dataSource: DataSource): Promise<void> {
     );
   }
   if (slow.length === 0) return;
-  new Logger('A2AClusterModule').warn(
+  new LibraryLogger('A2AClusterModule').warn(
     `A2AClusterModule's tables lack indexes, without which statements get slow: ${slow.join('; ')}. Run the migrations, or ` +
       'ignore this where indexes of yours do their work.',
   );

@@ -48,6 +48,7 @@ describe('Options', () => {
         maxValues: 250_000,
       },
       turns: {
+        firstEventMs: 1_000,
         maxTurnDurationMs: 86_400_000,
         unfinishedTurn: 'fail',
         drainTimeoutMs: 10_000,
@@ -133,6 +134,7 @@ describe('Options', () => {
     ['a third exactly', { leases: { heartbeatIntervalMs: 1_000, ttlMs: 3_000 } }],
     ['the longest times', { leases: { heartbeatIntervalMs: 1, ttlMs: 2 ** 31 - 1 } }],
     ['no limit to a turn', { turns: { maxTurnDurationMs: Infinity } }],
+    ['no limit to its silence', { turns: { firstEventMs: Infinity } }],
     ['events kept for ever', { streams: { retentionMs: Infinity } }],
     ['tasks and effects kept for years', { retention: { tasksMs: 2 ** 40, effectsMs: 2 ** 40 } }],
     ['effects kept for ever', { retention: { effectsMs: Infinity } }],
@@ -154,6 +156,7 @@ describe('Options', () => {
     'streams.retentionMs',
     'streams.keepAliveMs',
     'streams.stallTimeoutMs',
+    'turns.firstEventMs',
     'turns.maxTurnDurationMs',
     'turns.cancelTimeoutMs',
     'interruptedTaskTimeoutMs',
@@ -176,7 +179,12 @@ describe('Options', () => {
     ),
     ...[...durations, ...orZero].map((option): [string, unknown] => [option, 2 ** 31]),
     ...[...durations, ...orZero]
-      .filter((option) => !['turns.maxTurnDurationMs', 'streams.retentionMs', 'streams.keepAliveMs'].includes(option))
+      .filter(
+        (option) =>
+          !['turns.firstEventMs', 'turns.maxTurnDurationMs', 'streams.retentionMs', 'streams.keepAliveMs'].includes(
+            option,
+          ),
+      )
       .map((option): [string, unknown] => [option, Infinity]),
     ...['retention.effectsMs', 'retention.tasksMs'].flatMap((option) =>
       [0, -1, 1.5, NaN, '1000', null, 1e15].map((value): [string, unknown] => [option, value]),

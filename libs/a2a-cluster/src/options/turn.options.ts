@@ -3,6 +3,16 @@ import { MAX_TIMER_MS, requireDuration, requireOneOf, requireWhole, withoutUndef
 /** Times and bounds of turns. */
 export interface TurnOptions {
   /**
+   * How long the sender of a message waits for the agent's first event, in ms. After it the task of a new message is
+   * stored as SUBMITTED, with the message and the lease: streams and senders that want an immediate answer get it, a
+   * proxy sees an answer, and a crash is recovered. An agent that then answers with a plain Message completes the task
+   * with it. The sender of a follow-up is answered with the task as it was.
+   *
+   * `Infinity`: nothing is stored or answered before the agent says something. Otherwise a whole number from 1 to
+   * 2^31 - 1. Default: 1 000, well below the time-outs of proxies and the patience of people.
+   */
+  firstEventMs: number;
+  /**
    * How long a turn may run, in ms, its guards included. Then its signal aborts with `TurnTimeoutError` and its task
    * ends FAILED. A turn that is run again has the whole time again.
    *
@@ -52,6 +62,7 @@ export interface RepeatedMessageOptions {
 }
 
 const TURN_DEFAULTS: TurnOptions & RepeatedMessageOptions = {
+  firstEventMs: 1_000,
   maxTurnDurationMs: 24 * 3_600_000,
   unfinishedTurn: 'fail',
   drainTimeoutMs: 10_000,
@@ -66,6 +77,7 @@ export function resolveTurns(
 ): TurnOptions & RepeatedMessageOptions {
   const turns = { ...TURN_DEFAULTS, ...withoutUndefined(given) };
   if (turns.maxTurnDurationMs !== Infinity) requireDuration('turns.maxTurnDurationMs', turns.maxTurnDurationMs);
+  if (turns.firstEventMs !== Infinity) requireDuration('turns.firstEventMs', turns.firstEventMs);
   requireOneOf('turns.unfinishedTurn', turns.unfinishedTurn, ['fail', 'complete']);
   requireWhole('turns.drainTimeoutMs', turns.drainTimeoutMs, 0, MAX_TIMER_MS);
   requireDuration('turns.cancelTimeoutMs', turns.cancelTimeoutMs);

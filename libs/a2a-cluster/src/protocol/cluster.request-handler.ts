@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type {
   AgentCard,
   CancelTaskRequest,
@@ -35,15 +35,16 @@ import { IncomingMessages } from './incoming-messages.js';
 import { requireId, withHistory } from './request-validation.js';
 import { GRPC_STATUS, GrpcStatusError } from '../errors/grpc-status.error.js';
 import { LargeAnswers } from './large-answers.js';
-import { paced } from '../transports/flow/response-flow.js';
+import { currentReader, paced } from '../transports/flow/response-flow.js';
 import { PushReceivers } from './push-receivers.js';
 import { requireCanceled, TaskCancellation } from './task-cancellation.js';
 import { TurnAnswers } from './turn-answers.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** The protocol's operations, answered alike by every replica. */
 @Injectable()
 export class ClusterRequestHandler implements A2ARequestHandler {
-  private readonly logger = new Logger(ClusterRequestHandler.name);
+  private readonly logger = new LibraryLogger(ClusterRequestHandler.name);
 
   constructor(
     private readonly cards: AgentCards,
@@ -237,6 +238,7 @@ export class ClusterRequestHandler implements A2ARequestHandler {
   private publicError(error: unknown): A2AError {
     if (error instanceof A2AError) return error;
     if (error instanceof ReplicaDrainingError || error instanceof DatabaseClosedError) {
+      currentReader()?.askAnother();
       return new GrpcStatusError(GRPC_STATUS.UNAVAILABLE, error.message, { cause: error });
     }
     // An event that could not be stored in time has what kept it from that as its cause.

@@ -7,7 +7,7 @@ import { encodeConfig } from '../push/push-config.codec.js';
 import { referenceTasks } from '../tasks/reference-tasks.js';
 import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 import type { PushReceiver } from '../tasks/task-store.js';
-import { outsideAnswer } from '../transports/flow/response-flow.js';
+import { outsideAnswer, readerGone } from '../transports/flow/response-flow.js';
 import { receiptOf } from '../turns/message-fingerprint.js';
 import { MessageTurns } from '../turns/message-turns.js';
 import { repetitionOf, type TurnProgress } from '../turns/turn-outcome.js';
@@ -66,6 +66,7 @@ export class IncomingMessages {
       message: { ...message, taskId: scope.taskId, contextId: message.contextId || contextId },
     };
     const push = this.receiverOf(params, scope.taskId, context);
+    const gone = task && readerGone();
     const turn = outsideAnswer(() =>
       this.turns.start({
         scope,
@@ -76,6 +77,7 @@ export class IncomingMessages {
         push,
         task,
         referenceTasks: references,
+        gone,
       }),
     );
     if (push) void this.tellRegistered(turn);

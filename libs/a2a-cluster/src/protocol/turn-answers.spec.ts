@@ -5,6 +5,7 @@ import type { TaskEvent, VersionedTaskEvent } from '../tasks/task-event.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import { Deferred } from '../async/deferred.js';
 import type { TurnOutcome, TurnProgress } from '../turns/turn-outcome.js';
+import { SettledTasks } from './settled-tasks.js';
 import { TurnAnswers } from './turn-answers.js';
 
 const IDS = { taskId: 't', contextId: 'c' };
@@ -53,7 +54,11 @@ function turnOf(published: TaskState, reply?: ReturnType<typeof said>) {
 }
 
 describe('The stream of a turn', () => {
-  const answers = new TurnAnswers(undefined as unknown as VersionedTaskStore, stream, optionsWith());
+  const answers = new TurnAnswers(
+    undefined as unknown as VersionedTaskStore,
+    stream,
+    new SettledTasks(undefined as unknown as VersionedTaskStore, stream, optionsWith()),
+  );
 
   async function responsesOf(turn: TurnProgress, onFirst: () => void = () => undefined): Promise<StreamResponse[]> {
     const responses: StreamResponse[] = [];

@@ -1,16 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import type { Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { TaskState } from '@a2a-js/sdk';
-import { A2AError, TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { pause } from '../async/pause.js';
-import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
+import { TaskNotFoundError } from '@a2a-js/sdk/errors';
+import { ReplicaDrainingError } from '../errors/replica-draining.error.js';
 import { TaskEventStream } from '../streams/task-event-stream.js';
 import { LARGE_BYTES } from '../tasks/json-size.js';
 import { stateSetBy, toStreamResponses, type VersionedTaskEvent } from '../tasks/task-event.js';
-import { endsTurn, isTerminal } from '../tasks/task-states.js';
-import { foundState, type FoundTask, type LargeTask } from '../tasks/task-store.js';
+import { endsTurn } from '../tasks/task-states.js';
+import type { FoundTask, LargeTask } from '../tasks/task-store.js';
 import type { TurnProgress } from '../turns/turn-outcome.js';
-import { ResolvedOptions } from '../options/cluster.options.js';
+import { readerGone } from '../transports/flow/response-flow.js';
+import { isSettled, SettledTasks } from './settled-tasks.js';
 import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 
 /**
@@ -27,16 +27,11 @@ export type ReadLarge = (large: LargeTask) => Promise<{ task: Task; version: num
  */
 @Injectable()
 export class TurnAnswers {
-  /** How often a task whose turn was lost is looked at, in ms. */
-  private readonly pollIntervalMs: number;
-
   constructor(
     private readonly tasks: LeasedTaskStore,
     private readonly stream: TaskEventStream,
-    { streams }: ResolvedOptions,
-  ) {
-    this.pollIntervalMs = streams.pollIntervalMs;
-  }
+    private readonly settledTasks: SettledTasks,
+  ) {}
 
   /** As soon as the message is durable. */
   async first(turn: TurnProgress): Promise<Message | Task | LargeTask> {
@@ -176,46 +171,22 @@ export class TurnAnswers {
 
   /**
    * The task once it has ended or waits for its client, whoever brings it there: the lease was lost, or another turn has
-   * the message. A state from before the message is no answer (O49). A release without an event is found by looking.
+   * the message. A state from before the message is no answer (O49).
    */
   private async settled(taskNo: number): Promise<Task | LargeTask> {
-    while (!this.stream.closed.aborted) {
-      const stored = await this.look(taskNo);
-      if (!stored) {
-        await pause(this.pollIntervalMs);
-        continue;
-      }
-      if (isSettled(stored)) return 'task' in stored ? stored.task : stored;
-      const until = AbortSignal.timeout(this.pollIntervalMs);
-      for await (const _ of this.stream.follow(taskNo, stored.version, until)) break;
-    }
-    throw new A2AError('The replica is shutting down; ask another one for the task.');
+    const settled = await this.settledTasks.wait(taskNo, readerGone());
+    if (settled) return this.read(taskNo);
+    throw new ReplicaDrainingError();
   }
 
-  /**
-   * The version at which a task waits for its client; undefined where its stream brings the end itself: it has ended, or
-   * is gone, or nobody wants to know any more.
-   */
+  /** The version at which a task waits for its client; undefined where its stream brings the end itself. */
   private async waitsAt(taskNo: number, stop: AbortSignal): Promise<number | undefined> {
-    while (!stop.aborted && !this.stream.closed.aborted) {
-      try {
-        const stored = await this.look(taskNo);
-        if (stored && isSettled(stored)) return stored.waiting ? stored.version : undefined;
-      } catch (error) {
-        if (error instanceof TaskNotFoundError) return undefined;
-      }
-      await pause(this.pollIntervalMs);
-    }
-    return undefined;
-  }
-
-  /** A turn is often lost because the database is away: undefined while it is. */
-  private async look(taskNo: number): Promise<FoundTask | LargeTask | undefined> {
     try {
-      return await this.find(taskNo);
+      const settled = await this.settledTasks.wait(taskNo, stop);
+      return settled?.waiting ? settled.version : undefined;
     } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) throw error;
-      return undefined;
+      if (error instanceof TaskNotFoundError) return undefined;
+      throw error;
     }
   }
 
@@ -240,8 +211,5 @@ export class TurnAnswers {
     return found;
   }
 }
-
-/** It has ended, or waits for its client. */
-const isSettled = (found: FoundTask | LargeTask): boolean => found.waiting || isTerminal(foundState(found));
 
 const deleted = (): Error => new TaskNotFoundError('The task was deleted.');

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
 import { racePoint } from '../race-points/race-points.js';
 import { Poller } from '../streams/poller.js';
@@ -13,6 +13,7 @@ import { type ClaimedPush, PushConfigStore, type PushProgress } from './push-con
 import { needsTask, pushNotification } from './push-notification.js';
 import type { PushOptions } from '../options/push.options.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 const PAGE_EVENTS = 100;
 
@@ -68,7 +69,7 @@ interface Delivery extends ClaimedPush {
  */
 @Injectable()
 export class PushDispatcher {
-  private readonly logger = new Logger('A2AClusterPush');
+  private readonly logger = new LibraryLogger('A2AClusterPush');
   private readonly stopping = new AbortController();
   private readonly running = new Set<Promise<void>>();
   private readonly fresh: Lane = { running: 0, waiting: 0, newFirst: false };

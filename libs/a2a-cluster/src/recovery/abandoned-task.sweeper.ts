@@ -1,9 +1,10 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { detailOf } from '../errors/described.js';
 import { AbandonedLeases, type Claim } from './abandoned-leases.js';
 import { AbandonedTurnRecovery, type RecoveryOutcome } from './abandoned-turn.recovery.js';
 import type { RecoverySlot } from './recovery-slots.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** The counts of one sweep. */
 export interface SweepResult extends Record<RecoveryOutcome, number> {
@@ -21,7 +22,7 @@ const CONCURRENCY = 4;
  */
 @Injectable()
 export class AbandonedTaskSweeper {
-  private readonly logger = new Logger(AbandonedTaskSweeper.name);
+  private readonly logger = new LibraryLogger(AbandonedTaskSweeper.name);
   private running: Promise<SweepResult> | undefined;
   private stopped = false;
 

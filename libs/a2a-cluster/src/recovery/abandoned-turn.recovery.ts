@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { LeasedEffectStore } from '../effects/leased-effect-store.js';
 import { evidenceOf, unresolvedEffects } from '../effects/unresolved-effects.js';
 import { ConcurrentTaskModificationError } from '../errors/concurrent-task-modification.error.js';
@@ -26,6 +26,7 @@ import { askPolicy, refusalOf } from './recovery-policy.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 import { StaticOptions } from '../options/static.options.js';
 import type { SweeperOptions } from '../options/sweeper.options.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** Key of the recovery's facts in the metadata of the status message that it writes. */
 export const RECOVERY_METADATA_KEY = 'a2a-cluster/recovery';
@@ -52,7 +53,7 @@ const MAX_BACKOFF_MS = 60_000;
  */
 @Injectable()
 export class AbandonedTurnRecovery extends AbandonedRecovery {
-  private readonly logger = new Logger('A2AClusterRecovery');
+  private readonly logger = new LibraryLogger('A2AClusterRecovery');
   private readonly stopping = new AbortController();
   private readonly options: SweeperOptions;
   private readonly agentId: string;

@@ -1,11 +1,12 @@
 import { LeasedTaskStore } from '../tasks/leased-task-store.js';
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
 import { TaskEventStream } from '../streams/task-event-stream.js';
 import type { VersionedTaskStore } from '../tasks/task-store.js';
 import { failed } from '../turns/status-events.js';
 import type { Sweeper } from './sweeper.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 const BATCH_TASKS = 100;
 
@@ -14,7 +15,7 @@ type OverdueTask = Awaited<ReturnType<VersionedTaskStore['overdue']>>[number];
 /** Ends tasks whose client has not answered for too long (option `interruptedTaskTimeoutMs`). */
 @Injectable()
 export class InterruptedTaskTimeout implements Sweeper {
-  private readonly logger = new Logger(InterruptedTaskTimeout.name);
+  private readonly logger = new LibraryLogger(InterruptedTaskTimeout.name);
   private running: Promise<number> | undefined;
   private stopped = false;
   private readonly timeoutMs: number | undefined;

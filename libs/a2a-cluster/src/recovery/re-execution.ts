@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { SendMessageRequest, type Task } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { whileUnavailable } from '../async/while-unavailable.js';
@@ -21,6 +21,7 @@ import { TurnRequestContext } from '../turns/turn-request-context.js';
 import { TurnRunner } from '../turns/turn-runner.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 import { RequestNotRestoredError } from '../errors/request-not-restored.error.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 const PAGE_EVENTS = 500;
 
@@ -33,8 +34,8 @@ export interface RestoredRequest {
 /** Runs the request of an abandoned turn again, as the caller who sent it. */
 @Injectable()
 export class ReExecution {
-  private readonly logger = new Logger(ReExecution.name);
-  private readonly turnLogger = new Logger('A2AClusterTurn');
+  private readonly logger = new LibraryLogger(ReExecution.name);
+  private readonly turnLogger = new LibraryLogger('A2AClusterTurn');
   private readonly scopeOf: ScopeResolver;
 
   constructor(

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable, Logger, Optional } from '@nestjs/common';
+import { Injectable, Optional } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { messageOf } from '../errors/described.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
@@ -7,6 +7,7 @@ import { ClusterOptionsError } from '../errors/cluster-options.error.js';
 import { AbandonedTaskSweeper } from './abandoned-task.sweeper.js';
 import { InterruptedTaskTimeout } from './interrupted-task.timeout.js';
 import type { Sweeper } from './sweeper.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** How far a sweep may come early, as a part of the interval: replicas that started together drift apart. */
 const JITTER = 0.2;
@@ -18,7 +19,7 @@ const JITTER = 0.2;
 @Injectable()
 export class SweepTrigger {
   readonly jobName = `a2a-cluster.sweep.${randomUUID()}`;
-  private readonly logger = new Logger('A2AClusterSweepTrigger');
+  private readonly logger = new LibraryLogger('A2AClusterSweepTrigger');
   private stopped = false;
   /** Monotonic time of the sweep that is set. */
   private setFor = Infinity;

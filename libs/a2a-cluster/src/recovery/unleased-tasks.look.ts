@@ -1,9 +1,10 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
 import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
 import { StaticOptions } from '../options/static.options.js';
 import type { LeaseTimes } from '../options/lease.options.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** How many are looked for, and so counted, at most. */
 const MAX_COUNTED = 1_000;
@@ -16,7 +17,7 @@ const NAMED = 5;
  */
 @Injectable()
 export class UnleasedTasksLook {
-  private readonly logger = new Logger('A2AClusterModule');
+  private readonly logger = new LibraryLogger('A2AClusterModule');
   private looking: Promise<void> | undefined;
   private stopped = false;
   private readonly agent: string;

@@ -1,6 +1,7 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { messageOf } from '../errors/described.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** A look at the database that makes lost wake-ups cost no more than the poll interval. */
 export type PollJob = () => Promise<void>;
@@ -13,7 +14,7 @@ interface Entry {
 /** One timer for everything that is polled. No job overlaps itself, and none waits for a slow other. */
 @Injectable()
 export class Poller {
-  private readonly logger = new Logger('A2AClusterPoller');
+  private readonly logger = new LibraryLogger('A2AClusterPoller');
   private readonly jobs: Entry[] = [];
   private timer: NodeJS.Timeout | undefined;
   private stopped = false;

@@ -1,11 +1,11 @@
 import { EventEmitter } from 'node:events';
-import { Logger } from '@nestjs/common';
 import { InvalidAgentResponseError } from '@a2a-js/sdk/errors';
 import { type AgentExecutionEvent, type ExecutionEventBus, type ExecutionEventName } from '@a2a-js/sdk/server';
 import { TurnOverflowError } from '../errors/turn-overflow.error.js';
 import type { TaskEvent } from '../tasks/task-event.js';
 import { copyMessage } from '../tasks/task-event.codec.js';
 import type { TurnExecution } from './turn-execution.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 type Listener = (event: AgentExecutionEvent) => void;
 
@@ -14,7 +14,7 @@ type Listener = (event: AgentExecutionEvent) => void;
  * is published after the turn has ended, or without a live lease, is dropped with one warning.
  */
 export class FencedEventBus implements ExecutionEventBus {
-  private readonly logger = new Logger('A2AClusterEventBus');
+  private readonly logger = new LibraryLogger('A2AClusterEventBus');
   private readonly emitter = new EventEmitter();
   private finishedByExecutor = false;
   private warned = false;

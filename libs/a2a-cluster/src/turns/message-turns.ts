@@ -20,6 +20,8 @@ export interface MessageTurn {
   /** The task that it is a follow-up to, as it was looked up. */
   task: Task | undefined;
   referenceTasks: Task[] | undefined;
+  /** Aborts when nobody waits for the answer any more. */
+  gone?: AbortSignal | undefined;
 }
 
 /** Starts the turns of messages. */

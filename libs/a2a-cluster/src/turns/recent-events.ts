@@ -1,8 +1,8 @@
-import { Logger } from '@nestjs/common';
 import { levelingEvents } from '../tasks/expand-task-event.js';
 import type { TaskEvent } from '../tasks/task-event.js';
 import { decodeEvent, encodeEvent } from '../tasks/task-event.codec.js';
 import type { StoredTask } from '../tasks/task-store.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** How many characters of events are kept for each turn: about what a fast stream says in a second. */
 const KEPT_CHARS = 32 * 1024;
@@ -18,7 +18,7 @@ export interface TextedEvent {
  * restored, loses commits that were answered and told; the turn that made them stores them again.
  */
 export class RecentEvents {
-  private readonly logger = new Logger('A2AClusterTurn');
+  private readonly logger = new LibraryLogger('A2AClusterTurn');
   /** Their texts, each one's version one more than that of the one before. */
   private texts: string[] = [];
   private chars = 0;

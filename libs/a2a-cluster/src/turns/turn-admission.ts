@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
-import { pause } from '../async/pause.js';
+import { Backoff } from '../async/backoff.js';
 import { untilKnown } from '../async/until-known.js';
 import { Heartbeat } from '../leases/heartbeat.js';
 import type { LeaseRequest } from '../leases/lease-store.js';
@@ -8,11 +8,15 @@ import { stateName } from '../tasks/task-states.js';
 import { LeasedTaskStore } from '../tasks/leased-task-store.js';
 import type { Admission } from '../tasks/task-store.js';
 import { AbandonedRecovery } from './abandoned-recovery.js';
+import { LookQueue, type Place } from './look-queue.js';
 import type { TurnEntry } from './turn-entry.js';
 import type { TurnExecution } from './turn-execution.js';
 
-/** How often a follow-up looks whether the turn before it has let go, in ms. */
-const LOOK_INTERVAL_MS = 50;
+/** The longest pause between two looks whether the turn before a follow-up has let go, in ms. */
+const MAX_LOOK_PAUSE_MS = 500;
+
+/** Why the wait of a follow-up ends. Given, since an abort without a reason makes an error, with its stack. */
+const WAITED_LONG_ENOUGH = 'waited long enough';
 
 /**
  * Decides whether the turn of a message may run (I1): a follow-up by the state of its task and lease, under the task's row
@@ -21,6 +25,7 @@ const LOOK_INTERVAL_MS = 50;
 @Injectable()
 export class TurnAdmission implements TurnEntry {
   readonly asksGuards = true;
+  private readonly queue = new LookQueue();
 
   constructor(
     private readonly tasks: LeasedTaskStore,
@@ -36,8 +41,31 @@ export class TurnAdmission implements TurnEntry {
   }
 
   private async admitFollowUp(turn: TurnExecution, lease: LeaseRequest | undefined): Promise<boolean> {
+    const { scope } = turn.subject;
+    // Looks take the task's lock, so of those who wait here for one task one looks, and not often.
+    const place = this.queue.enter(JSON.stringify([scope.tenant, scope.owner, scope.taskId]));
+    const stop = new AbortController();
+    const giveUp = (): void => stop.abort(WAITED_LONG_ENOUGH);
+    const timer = setTimeout(giveUp, this.heartbeat.times.heartbeatIntervalMs);
+    const stops = [turn.signal, turn.subject.gone];
+    for (const signal of stops) signal?.addEventListener('abort', giveUp, { once: true });
+    try {
+      return await this.untilDecided(turn, lease, place, stop.signal);
+    } finally {
+      clearTimeout(timer);
+      for (const signal of stops) signal?.removeEventListener('abort', giveUp);
+      place.leave();
+    }
+  }
+
+  private async untilDecided(
+    turn: TurnExecution,
+    lease: LeaseRequest | undefined,
+    place: Place,
+    stop: AbortSignal,
+  ): Promise<boolean> {
     const { taskId, signal, subject } = turn;
-    const giveUpAt = performance.now() + this.heartbeat.times.heartbeatIntervalMs;
+    const backoff = new Backoff(MAX_LOOK_PAUSE_MS);
     for (;;) {
       if (signal.aborted) throw signal.reason;
       const sentAt = performance.now();
@@ -67,14 +95,21 @@ export class TurnAdmission implements TurnEntry {
           if (!this.heartbeat.isOn) throw busy(taskId);
           if (await this.recovery.recoverTask(subject.scope)) break;
           // Somebody else has it, or it waits until a replica may run it again.
-          if (performance.now() >= giveUpAt) throw busy(taskId);
-          await pause(LOOK_INTERVAL_MS);
+          await this.mayLookAgain(place, backoff, stop);
+          if (stop.aborted) throw busy(taskId);
           break;
         case 'busy':
-          if (!admission.waiting || performance.now() >= giveUpAt) throw busy(taskId);
-          await pause(LOOK_INTERVAL_MS);
+          if (!admission.waiting) throw busy(taskId);
+          await this.mayLookAgain(place, backoff, stop);
+          if (stop.aborted) throw busy(taskId);
       }
     }
+  }
+
+  /** Waits for those ahead; whoever is first pauses between two looks. */
+  private async mayLookAgain(place: Place, backoff: Backoff, stop: AbortSignal): Promise<void> {
+    if (place.isFirst) await backoff.pause();
+    else await place.reached(stop);
   }
 
   /** One try, repeated where its answer was lost: by the turn id the store finds what it has done. */

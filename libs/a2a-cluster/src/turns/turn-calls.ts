@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import { handedOut } from '../async/handed-out.js';
 import { unlessAborted } from '../async/unless-aborted.js';
 import { boundaryOf } from '../effects/boundary.js';
@@ -10,6 +9,7 @@ import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { TurnUsageError } from '../errors/turn-usage.error.js';
 import type { CommitLoop } from './commit-loop.js';
 import { refuseFlush } from './turn.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** A turn as the calls of its executor need it. */
 export interface CalledTurn {
@@ -29,7 +29,7 @@ export interface CalledTurn {
  * as `cancelTask` cleans up in it: each has a signal of its own.
  */
 export class TurnCalls {
-  private readonly logger = new Logger('A2AClusterTurn');
+  private readonly logger = new LibraryLogger('A2AClusterTurn');
   private readonly effects: TurnEffects;
 
   constructor(

@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { TaskState } from '@a2a-js/sdk';
 import { causeOf, detailOf, messageOf } from '../errors/described.js';
 import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
@@ -15,6 +15,7 @@ import { canceled, failed, statusEvent, statusWithMessage } from './status-event
 import type { CommitLoop } from './commit-loop.js';
 import type { TurnExecution } from './turn-execution.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** How the executor came back. */
 export type ExecutorEnding = { kind: 'returned' } | { kind: 'threw'; error: unknown };
@@ -25,7 +26,7 @@ export type ExecutorEnding = { kind: 'returned' } | { kind: 'threw'; error: unkn
  */
 @Injectable()
 export class TurnConclusion {
-  private readonly logger = new Logger('A2AClusterTurn');
+  private readonly logger = new LibraryLogger('A2AClusterTurn');
 
   constructor(
     private readonly stream: TaskEventStream,

@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { within } from '../async/late-timer.js';
 import { messageOf } from '../errors/described.js';
 import { LeaseStore } from '../leases/lease-store.js';
@@ -6,6 +6,7 @@ import { racePoint } from '../race-points/race-points.js';
 import { LeaseWatch } from './lease-watch.js';
 import { RunningTurns } from './running-turns.js';
 import { ResolvedOptions } from '../options/cluster.options.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /** How long, in ms, the ends of turns that a shutdown stops wait for the look at cancel requests. */
 const LAST_LOOK_MS = 1_000;
@@ -21,7 +22,7 @@ const LET_GO_MS = 500;
 /** Ends the turns of a replica that shuts down. */
 @Injectable()
 export class TurnDrain {
-  private readonly logger = new Logger('A2AClusterTurn');
+  private readonly logger = new LibraryLogger('A2AClusterTurn');
 
   constructor(
     private readonly running: RunningTurns,

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { type Message, SendMessageRequest, TaskState } from '@a2a-js/sdk';
-import { Logger } from '@nestjs/common';
 import { Deferred } from '../async/deferred.js';
 import { within } from '../async/late-timer.js';
 import type { EffectTurn } from '../effects/effect-store.js';
@@ -27,6 +26,7 @@ import type { TurnProgress } from './turn-outcome.js';
 import { TurnResult } from './turn-result.js';
 import type { CancelableExecutor, TurnServices } from './turn-services.js';
 import type { Admitted, TurnSubject } from './turn-subject.js';
+import { LibraryLogger } from '../logging/library.logger.js';
 
 /**
  * `admitting`: nothing may be published yet. `running`: its executor publishes. `ending`: its executor has come back, was
@@ -47,7 +47,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   /** The turn as `cancelTask` sees it while it runs. */
   readonly cleanUp: CancelingTurn;
 
-  private readonly logger = new Logger('A2AClusterTurn');
+  private readonly logger = new LibraryLogger('A2AClusterTurn');
   private readonly calls: TurnCalls;
   private readonly result = new TurnResult();
   private readonly aborting = new AbortController();
@@ -65,6 +65,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   private canceling: Promise<void> | undefined;
   private cancelLook: Promise<unknown> | undefined;
   private durationTimer: NodeJS.Timeout | undefined;
+  private silenceTimer: NodeJS.Timeout | undefined;
 
   readonly opened = this.result.opened;
   readonly authRequired = this.result.authRequired;
@@ -188,6 +189,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   /** It may run. What it publishes becomes a new task, and its first commit brings this lease. */
   admittedToNewTask(lease: LeaseRequest | undefined): void {
     this.openLog(lease, undefined);
+    this.answersAfterSilence();
   }
 
   /** It may run on this task, under this lease. */
@@ -197,6 +199,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     // A copy, since the commit loop folds what follows into its own: the first answer shows the task as it was admitted.
     this.taskAsAdmitted = { ...stored, task: copyTask(stored.task) };
     this.openLog(undefined, admitted);
+    this.answersAfterSilence();
   }
 
   /** Its message was accepted. By the time its answer came another replica had taken the turn over, and ends it. */
@@ -250,6 +253,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   concludes(): void {
     this.currentPhase = 'ending';
     clearTimeout(this.durationTimer);
+    clearTimeout(this.silenceTimer);
   }
 
   /**
@@ -297,6 +301,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   closed(): void {
     this.currentPhase = 'over';
     clearTimeout(this.durationTimer);
+    clearTimeout(this.silenceTimer);
     this.stopRenewing();
     this.conclusion.resolve();
   }
@@ -322,6 +327,19 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
     this.checkDeadline();
   }
 
+  /**
+   * A sender hears something whatever the agent does. A new task is stored, with its message and its lease; a follow-up's
+   * message is stored already.
+   */
+  private answersAfterSilence(): void {
+    const { firstEventMs } = this.services;
+    if (this.subject.kind === 'cancel' || !Number.isFinite(firstEventMs)) return;
+    this.silenceTimer = setTimeout(() => {
+      if (this.taskAsAdmitted) this.result.openedTask(this.taskAsAdmitted);
+      else this.commits?.begin();
+    }, firstEventMs);
+  }
+
   private committing(): CommittingTurn {
     const { heartbeat } = this.services;
     return {
@@ -340,6 +358,7 @@ export class TurnExecution extends Turn implements LeaseHolder, EffectHost, Call
   }
 
   private committed({ taskNo, version, state, ended }: Committed): void {
+    clearTimeout(this.silenceTimer);
     if (this.taskAsAdmitted) this.result.openedTask(this.taskAsAdmitted);
     else this.result.openedNewTask(taskNo);
     if (ended) {

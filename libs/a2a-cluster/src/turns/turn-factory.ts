@@ -22,8 +22,8 @@ export class TurnFactory {
     transactions: TurnTransactions,
     { contextCodec, turns }: ResolvedOptions,
   ) {
-    const { cancelTimeoutMs } = turns;
-    this.services = { tasks, stream, heartbeat, effects, transactions, contextCodec, cancelTimeoutMs };
+    const { cancelTimeoutMs, firstEventMs } = turns;
+    this.services = { tasks, stream, heartbeat, effects, transactions, contextCodec, cancelTimeoutMs, firstEventMs };
   }
 
   create(subject: TurnSubject): TurnExecution {

@@ -13,6 +13,8 @@ export interface TurnServices {
   readonly effects: EffectStore;
   readonly transactions: TurnTransactions;
   readonly contextCodec: ContextCodec;
+  /** How long a turn may be silent before its sender is answered, in ms; `Infinity`: for ever. */
+  readonly firstEventMs: number;
   /** How long a canceled turn has to clean up before CANCELED is written for it, in ms. */
   readonly cancelTimeoutMs: number;
 }

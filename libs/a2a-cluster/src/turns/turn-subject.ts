@@ -17,6 +17,8 @@ export interface TurnSubject {
   receipt: MessageReceipt | undefined;
   /** A push receiver that came with the message. */
   push?: PushReceiver | undefined;
+  /** Aborts when nobody waits for the answer any more; a follow-up then stops waiting to be admitted. */
+  gone?: AbortSignal | undefined;
   /** The task is there already. */
   followUp: boolean;
   /** A turn that is run again, and what it begins its artifacts with. */

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { Logger } from '@nestjs/common';
 import type { Client, PoolClient, QueryConfig, QueryResult } from 'pg';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { CommitOutcomeUnknownError } from '../../errors/commit-outcome-unknown.error.js';
@@ -17,6 +16,7 @@ import { PreparedStatements } from './prepared-statements.js';
 import { localLimits } from './session.js';
 import type { SqlExecutor } from './statement.js';
 import { EndedByWorkError } from '../../errors/ended-by-work.error.js';
+import { LibraryLogger } from '../../logging/library.logger.js';
 
 /** Bounds of the library's calls to the database. */
 export interface DatabaseLimits {
@@ -51,7 +51,7 @@ const APP_POOL_MS = 500;
 export class ClusterDatabase implements SqlExecutor {
   readonly maxTimeoutMs: number;
   readonly maxTransactionMs: number;
-  private readonly logger = new Logger('A2AClusterDatabase');
+  private readonly logger = new LibraryLogger('A2AClusterDatabase');
   private readonly outside = AsyncLocalStorage.snapshot();
   private readonly statements = new PreparedStatements();
   private readonly appClients: OpenClients | undefined;

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { Logger } from '@nestjs/common';
 import type { Client, Pool, PoolClient } from 'pg';
 import { messageOf } from '../../errors/described.js';
 import { DatabaseClosedError } from '../../errors/database-closed.error.js';
@@ -11,6 +10,7 @@ import { connectionTrouble, verdictOn } from './database-errors.js';
 import { destroySocket } from './dedicated-connection.js';
 import { boundedBy, within } from '../../async/late-timer.js';
 import { openSession, type Session, type SessionLimits } from './session.js';
+import { LibraryLogger } from '../../logging/library.logger.js';
 
 /** pg's pool as it is, with what its types leave out. */
 export type PgPool = Pool & { Client: new (config: object) => Client };
@@ -50,7 +50,7 @@ type Taken = (error: Error | undefined, lent?: Lent) => void;
  * its turns alive, and no statement of ours is ever behind one of the app's.
  */
 export class ConnectionPool {
-  private readonly logger = new Logger('A2AClusterDatabase');
+  private readonly logger = new LibraryLogger('A2AClusterDatabase');
   /**
    * A socket remembers the async context that it was opened in for as long as it lives: a pooled connection must not keep
    * the turn alive that happened to open it.

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { Logger } from '@nestjs/common';
 import type { QueryConfig } from 'pg';
 import { messageOf } from '../../errors/described.js';
 import { sqlState } from './database-errors.js';
+import { LibraryLogger } from '../../logging/library.logger.js';
 
 /** A hash of the text, so that one name never stands for two statements, whoever shares a connection. */
 export const statementName = (text: string): string =>
@@ -34,7 +34,7 @@ interface Prepared {
  * at their values.
  */
 export class PreparedStatements {
-  private readonly logger = new Logger('A2AClusterDatabase');
+  private readonly logger = new LibraryLogger('A2AClusterDatabase');
   private readonly prepared = new Map<string, Prepared>();
   private refused = false;
 

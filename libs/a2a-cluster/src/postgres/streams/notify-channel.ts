@@ -1,5 +1,4 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { Logger } from '@nestjs/common';
 import type { Client } from 'pg';
 import { messageOf } from '../../errors/described.js';
 import type { ClusterDatabase } from '../connection/cluster-database.js';
@@ -7,6 +6,7 @@ import type { DedicatedConnection } from '../connection/dedicated-connection.js'
 import { type Bound, boundedBy } from '../../async/late-timer.js';
 import { racePoint } from '../../race-points/race-points.js';
 import type { WakeupListener } from '../../streams/task-event-stream.js';
+import { LibraryLogger } from '../../logging/library.logger.js';
 
 /** PostgreSQL refuses payloads of 8000 bytes and more. */
 const MAX_PAYLOAD_BYTES = 7_500;
@@ -29,7 +29,7 @@ const WARN_EVERY_MS = 60_000;
  * transactions that write. Everything here is a hint: what is lost is found by the poll.
  */
 export class NotifyChannel {
-  private readonly logger = new Logger('A2AClusterNotifyChannel');
+  private readonly logger = new LibraryLogger('A2AClusterNotifyChannel');
   private readonly connection: DedicatedConnection;
   private readonly channel: string;
   private readonly self = randomUUID();

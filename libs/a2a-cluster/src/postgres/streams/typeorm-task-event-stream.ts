@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { DatabaseAccess } from '../connection/database-access.js';
 import { MIN_STATEMENT_TIMEOUT_MS } from '../connection/database-limits.js';
 import { tablesOf } from '../schema/table-names.js';
@@ -14,6 +14,7 @@ import { NotifyChannel } from './notify-channel.js';
 import { Poller } from '../../streams/poller.js';
 import { TaskEventStream, type WakeupListener } from '../../streams/task-event-stream.js';
 import { ResolvedOptions } from '../../options/cluster.options.js';
+import { LibraryLogger } from '../../logging/library.logger.js';
 
 const PAGE_EVENTS = 200;
 
@@ -31,7 +32,7 @@ interface PolledTask {
 /** Streams from the event log in the app's database. */
 @Injectable()
 export class TypeOrmTaskEventStream extends TaskEventStream {
-  private readonly logger = new Logger('A2AClusterStream');
+  private readonly logger = new LibraryLogger('A2AClusterStream');
   private readonly followed = new Map<number, FollowedTask>();
   private readonly listeners: WakeupListener[] = [];
   private readonly commitListeners: ((taskNo: number) => void)[] = [];

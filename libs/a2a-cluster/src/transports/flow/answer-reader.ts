@@ -50,6 +50,10 @@ export abstract class AnswerReader implements StreamReader, WaitingReader {
     this.unsent.leave(this);
   }
 
+  askAnother(): void {
+    // Over gRPC the status of the error says it.
+  }
+
   cutOff(): void {
     this.isGone();
     this.destroy();

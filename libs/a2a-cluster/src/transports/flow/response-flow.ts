@@ -23,6 +23,8 @@ export interface StreamReader {
   /** It is not read as fast as it is written: what is unsent counts from here on, and so does what waits behind it. */
   waits(common?: Common): void;
   waitsNoMore(): void;
+  /** The answer is an error after which the client should ask another replica. */
+  askAnother(): void;
 }
 
 /** The reader of the call that is being answered; none where a call comes from inside the app. */
@@ -36,6 +38,16 @@ export const withReader = <T>(reader: StreamReader, run: () => T): T => readers.
 
 /** Runs what outlives the answer: a turn, and the calls that its executor makes, are no part of it. */
 export const outsideAnswer = <T>(run: () => T): T => readers.exit(run);
+
+/** Aborts when the reader of the call that is being answered is gone; never for a call from inside the app. */
+export function readerGone(): AbortSignal {
+  const reader = readers.getStore();
+  const gone = new AbortController();
+  const leave = (): void => gone.abort(READER_GONE);
+  if (reader?.destroyed) leave();
+  else reader?.once('close', leave);
+  return gone.signal;
+}
 
 /** Why a stream ended. Given, since an abort without a reason makes an error, with its stack. */
 const READER_GONE = 'the reader is gone';

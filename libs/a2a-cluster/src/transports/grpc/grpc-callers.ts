@@ -1,4 +1,4 @@
-import { ForbiddenException, Logger, UnauthorizedException } from '@nestjs/common';
+import { ForbiddenException, UnauthorizedException } from '@nestjs/common';
 import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { User } from '@a2a-js/sdk/server';
 import { detailOf } from '../../errors/described.js';
@@ -8,6 +8,7 @@ import { isHarmless, MAX_DEPTH } from '../parsed-json.js';
 import type { GrpcCall, GrpcUserBuilder } from '../../options/grpc.options.js';
 import { GRPC_STATUS, GrpcStatusError } from '../../errors/grpc-status.error.js';
 import { isOversized } from './grpc-values.js';
+import { LibraryLogger } from '../../logging/library.logger.js';
 
 const SENDS_MESSAGE = /\/Send(Streaming)?Message$/;
 
@@ -16,7 +17,7 @@ export type IncomingCall = GrpcCall & { readonly request: unknown };
 
 /** The first that the SDK's services ask of a call: whether it is taken at all, and who calls. */
 export class GrpcCallers {
-  private readonly logger = new Logger(GrpcCallers.name);
+  private readonly logger = new LibraryLogger(GrpcCallers.name);
 
   constructor(
     private readonly userBuilder: GrpcUserBuilder,

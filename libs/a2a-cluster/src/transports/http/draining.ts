@@ -16,14 +16,20 @@ export function sendsMessage(req: Request): boolean {
   return /\/message:(send|stream)\/?(\?|$)/.test(req.url) || SENDING_METHODS.includes(String(method));
 }
 
+/** Status and header of an answer after which the client should ask another replica. */
+export function answerUnavailable(res: Response): void {
+  res.status(503);
+  res.setHeader('Retry-After', RETRY_AFTER_SECONDS);
+}
+
 /** 503 in the transport's form: load balancers and clients try another replica. */
 export function answerDraining(form: AnswerForm, req: Request, res: Response): void {
   const { message } = new ReplicaDrainingError();
-  res.setHeader('Retry-After', RETRY_AFTER_SECONDS);
+  answerUnavailable(res);
   const code = A2A_ERROR_CODE.INTERNAL_ERROR;
   if (form !== 'jsonRpc') return void answerRestError(form, 503, new A2AError(message), code, res);
   const { id = null } = (req.body ?? {}) as { id?: unknown };
-  res.status(503).json({ jsonrpc: '2.0', id, error: { code, message } });
+  res.json({ jsonrpc: '2.0', id, error: { code, message } });
 }
 
 /**

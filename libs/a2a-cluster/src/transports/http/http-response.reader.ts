@@ -5,6 +5,7 @@ import { encodeTaskInTurns } from '../../tasks/task-event.codec.js';
 import { AnswerReader, writePieces } from '../flow/answer-reader.js';
 import type { SharedAnswer, SharedForm } from '../flow/shared-answer.js';
 import type { UnsentBytes } from '../flow/unsent-bytes.js';
+import { answerUnavailable } from './draining.js';
 
 /** As JSON, and so in both of HTTP's transports. */
 export const JSON_FORM: SharedForm = {
@@ -18,6 +19,7 @@ export class HttpResponseReader extends AnswerReader {
   private readonly drainListeners = new Set<() => void>();
   /** Something shared is being written. */
   private isBusy = false;
+  private asksAnother = false;
   /** The SDK has ended the response meanwhile. */
   private isEnded = false;
   private readonly end: () => unknown;
@@ -47,6 +49,7 @@ export class HttpResponseReader extends AnswerReader {
       return res;
     }) as typeof res.end;
     res.json = (body) => {
+      if (this.asksAnother) answerUnavailable(res);
       if (this.prepared.length > 0 && this.answered(body)) return res;
       json(body);
       // The client has not taken it at once. It is behind until the response is done.
@@ -71,6 +74,10 @@ export class HttpResponseReader extends AnswerReader {
 
   protected get unsentBytes(): number {
     return this.res.writableLength;
+  }
+
+  override askAnother(): void {
+    this.asksAnother = true;
   }
 
   once(event: 'close' | 'drain', listener: () => void): unknown {

@@ -6,6 +6,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RunningTurns } from '../../turns/running-turns.js';
 import { answeredBodyError } from './body-parser.js';
 import { answerDraining, sendsMessage } from './draining.js';
+import { leaveStreamsUntransformed } from './event-stream-headers.js';
 import { HttpResponseReader, JSON_FORM } from './http-response.reader.js';
 import type { LegacyCompat } from '../../options/legacy-compat.options.js';
 import { speaksLegacy } from '../legacy/legacy-version.js';
@@ -61,6 +62,7 @@ export class TransportEndpoints {
     if (form === 'rest' && answeredOddMediaType(req, res)) return;
     if (this.running.isDraining && sendsMessage(req)) return answerDraining(form, req, res);
     this.responses.add(res);
+    leaveStreamsUntransformed(res);
     const path = this.paths[transport];
     const url = req.url;
     // The SDK's routers expect to be mounted: they match what stands behind the path they are at.

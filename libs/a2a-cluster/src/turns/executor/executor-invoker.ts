@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { A2AError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import { GuardsConsumer, InterceptorsConsumer } from '@nestjs/core/internal';
@@ -18,6 +18,7 @@ import type { ExecutorEnding } from '../turn-conclusion.js';
 import type { TurnExecution } from '../turn-execution.js';
 import { TurnRequestContext } from '../turn-request-context.js';
 import { TurnFenceInterceptor } from './turn-fence.interceptor.js';
+import { LibraryLogger } from '../../logging/library.logger.js';
 
 /**
  * Runs the executor's methods as Nest handlers: its own guards, interceptors and filters work as on a controller. The
@@ -25,7 +26,7 @@ import { TurnFenceInterceptor } from './turn-fence.interceptor.js';
  */
 @Injectable()
 export class ExecutorInvoker {
-  private readonly logger = new Logger('A2AClusterExecutor');
+  private readonly logger = new LibraryLogger('A2AClusterExecutor');
   private readonly guards = new GuardsConsumer();
   private readonly interceptors = new InterceptorsConsumer();
 
