@@ -67,10 +67,12 @@ export class SettledTasks {
     const running = this.looks.get(taskNo);
     if (running) return running;
     const stop = new AbortController();
-    const settled = this.look(taskNo, stop.signal).finally(() => this.looks.delete(taskNo));
+    const look: Look = { waiting: 0, stop, settled: this.look(taskNo, stop.signal) };
+    const forget = (): void => {
+      if (this.looks.get(taskNo) === look) this.looks.delete(taskNo);
+    };
     // Those who wait hear of its failure; the last one may be gone by then.
-    settled.catch(() => undefined);
-    const look: Look = { waiting: 0, stop, settled };
+    look.settled.then(forget, forget);
     this.looks.set(taskNo, look);
     return look;
   }

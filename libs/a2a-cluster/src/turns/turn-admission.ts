@@ -48,7 +48,10 @@ export class TurnAdmission implements TurnEntry {
     const giveUp = (): void => stop.abort(WAITED_LONG_ENOUGH);
     const timer = setTimeout(giveUp, this.heartbeat.times.heartbeatIntervalMs);
     const stops = [turn.signal, turn.subject.gone];
-    for (const signal of stops) signal?.addEventListener('abort', giveUp, { once: true });
+    for (const signal of stops) {
+      if (signal?.aborted) giveUp();
+      signal?.addEventListener('abort', giveUp, { once: true });
+    }
     try {
       return await this.untilDecided(turn, lease, place, stop.signal);
     } finally {
