@@ -4,6 +4,7 @@ import * as api from '../index.js';
 import * as stores from '../stores/index.js';
 
 const here = new URL('.', import.meta.url);
+const library = new URL('../', here);
 const files = readdirSync(here).filter((file) => file.endsWith('.error.ts'));
 const reference = readFileSync(fileURLToPath(new URL('../../../../docs/reference/errors.md', here)), 'utf8');
 
@@ -28,5 +29,15 @@ describe('Error codes', () => {
     expect(source).toMatch(new RegExp(`readonly name(: string)? = '${className}'`));
     expect(source).toMatch(new RegExp(`readonly code(: string)? = '${codeOf(className!)}'`));
     if (isPublic(className!)) expect(reference).toContain(`### ${className}\n\n- Code: \`${codeOf(className!)}\``);
+  });
+
+  it('all error classes of the library are in files of this folder that are named .error.ts', () => {
+    const sources = readdirSync(library, { recursive: true, encoding: 'utf8' }).filter(
+      (file) => file.endsWith('.ts') && !file.endsWith('.spec.ts'),
+    );
+    const declaring = sources.filter((file) =>
+      /\bclass\b[^{]*\bextends \w*(Error|Exception)\b/.test(readFileSync(new URL(file, library), 'utf8')),
+    );
+    expect(declaring.sort()).toEqual(files.map((file) => `errors/${file}`).sort());
   });
 });

@@ -129,7 +129,9 @@ export class ReExecution {
       callContext = this.options.contextCodec.decode(context);
       restored = this.scopeOf(callContext, taskId);
     } catch (error) {
-      throw new RequestNotRestoredError(`The caller of its request could not be restored: ${messageOf(error)}`);
+      throw new RequestNotRestoredError(`The caller of its request could not be restored: ${messageOf(error)}`, {
+        cause: error,
+      });
     }
     if (restored.tenant === tenant && restored.owner === owner) return callContext;
     throw new RequestNotRestoredError(
@@ -158,6 +160,6 @@ function restoreRequest({ request, scope }: ClaimedLease): SendMessageRequest {
     if (restored.message.taskId !== scope?.taskId) throw new Error('it is not for this task');
     return restored;
   } catch (error) {
-    throw new RequestNotRestoredError(`Its request could not be restored: ${messageOf(error)}`);
+    throw new RequestNotRestoredError(`Its request could not be restored: ${messageOf(error)}`, { cause: error });
   }
 }
