@@ -2,6 +2,8 @@ import { TaskState } from '@a2a-js/sdk';
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import { optionsWith } from '../../../../test/helpers/options.js';
 import { Deferred } from '../async/deferred.js';
+import { DatabaseTimeoutError } from '../errors/database-timeout.error.js';
+import { StoreUnavailableError } from '../errors/store-unavailable.error.js';
 import type { TaskEventStream } from '../streams/task-event-stream.js';
 import type { LeasedTaskStore } from '../tasks/leased-task-store.js';
 import type { LargeTask } from '../tasks/task-store.js';
@@ -42,8 +44,7 @@ describe('Settled tasks', () => {
   });
 
   it('A3 many who wait for one task share one look and one follower', async () => {
-    const never = new AbortController().signal;
-    const waiting = Array.from({ length: 100 }, () => settled.wait(1, never));
+    const waiting = Array.from({ length: 100 }, () => settled.wait(1, new AbortController().signal));
     await new Promise(setImmediate);
     expect([looks, follows]).toEqual([1, 1]);
     position = ended;
@@ -73,6 +74,27 @@ describe('Settled tasks', () => {
     await left;
     position = ended;
     expect(await settled.wait(1, new AbortController().signal)).toBe(ended);
+  });
+
+  it('I5 events that cannot be read, or a database that is away, end no wait', async () => {
+    const tasks = {
+      findUpTo: () => {
+        looks += 1;
+        if (looks === 2) return Promise.reject(new StoreUnavailableError('away'));
+        return Promise.resolve(position);
+      },
+    } as unknown as LeasedTaskStore;
+    const stream = {
+      closed: new AbortController().signal,
+      async *batches() {
+        await Promise.resolve();
+        position = ended;
+        throw new DatabaseTimeoutError(1);
+      },
+    } as unknown as TaskEventStream;
+    const here = new SettledTasks(tasks, stream, optionsWith({ streams: { pollIntervalMs: 1 } }));
+    expect(await here.wait(1, new AbortController().signal)).toBe(ended);
+    expect(looks).toBe(3);
   });
 
   it('a task that is deleted is told to all', async () => {

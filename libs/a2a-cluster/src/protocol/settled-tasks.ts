@@ -87,11 +87,19 @@ export class SettledTasks {
     return undefined;
   }
 
-  /** An event may have ended the turn, or a poll interval is over: a release without an event is found by looking. */
+  /**
+   * An event may have ended the turn, or a poll interval is over: a release without an event is found by looking. The
+   * events only make the next look come sooner, so one that cannot be read, as while the database is away, ends nothing.
+   */
   private async turnMayEnd(taskNo: number, version: number, stop: AbortSignal): Promise<void> {
     const until = AbortSignal.any([stop, AbortSignal.timeout(this.pollIntervalMs)]);
-    for await (const batch of this.stream.batches(taskNo, version, until)) {
-      if (batch.some(({ event }) => endsTurn(stateSetBy(event) ?? 0))) return;
+    try {
+      for await (const batch of this.stream.batches(taskNo, version, until)) {
+        if (batch.some(({ event }) => endsTurn(stateSetBy(event) ?? 0))) return;
+      }
+    } catch (error) {
+      if (error instanceof TaskNotFoundError) throw error;
+      await pause(this.pollIntervalMs);
     }
   }
 

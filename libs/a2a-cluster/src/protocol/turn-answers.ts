@@ -184,9 +184,9 @@ export class TurnAnswers {
     try {
       const settled = await this.settledTasks.wait(taskNo, stop);
       return settled?.waiting ? settled.version : undefined;
-    } catch (error) {
-      if (error instanceof TaskNotFoundError) return undefined;
-      throw error;
+    } catch {
+      // The task is gone, which the stream finds by itself, or cannot be read: neither is an end in order.
+      return undefined;
     }
   }
 
